@@ -20,13 +20,16 @@ RECIPES_READY := .venv-recipes/.ready
 RECIPES := 'snakemake>=9.27' 'nipype>=1.11' 'boutiques>=0.5.33'
 
 .DEFAULT_GOAL := help
-.PHONY: help environments demo test test-torch test-recipes package docs notebooks linkcheck fuzz lint format study bench clean
+.PHONY: help environments demo test test-slow test-torch test-recipes package docs notebooks linkcheck fuzz lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: lint  ## every check, then the tests (WORKERS=2)
-	$(BIN)/pytest -n $(WORKERS)
+test: lint  ## every check, then all tests but the slow ones (WORKERS=2)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow"
+
+test-slow: $(READY)  ## whole studies: the pages of the documentation, the real cohort, preparations
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow
 
 test-torch: $(TORCH_READY)  ## the tests of what needs torch: brain masks, TorchIO, MONAI
 	$(TORCH_BIN)/pytest tests/needs_torch
@@ -61,7 +64,7 @@ lint: $(READY)  ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-format: $(READY)  ## mend what can be mended by machine
+format: $(READY)  ## fix what can be fixed by machine
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 

@@ -1,4 +1,4 @@
-"""The figures in docs/concepts/sites-whose-people-differ.md, about ``--balance age``.
+"""The figures in docs/concepts/before-you-start.md about ``--balance age``.
 
     python experiments/balance_study.py [DRAWS [OUT]]
 
@@ -36,8 +36,7 @@ from ndflow.population import balancing
 from ndflow.preparation.registration import load_anatomy
 from ndflow.study.finished import read_finished
 from ndflow.study.plan import Study
-from ndflow.study.references import make_references
-from ndflow.study.weights import age_doubts
+from ndflow.study.references import age_doubts, make_references
 from ndflow.subject.records import ScanModel
 from ndflow.transport import PiecewiseLinear, align
 

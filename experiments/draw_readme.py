@@ -1,118 +1,107 @@
-"""Draw the pictures of the README: brains before and after, and the top of the report.
+"""Draw the figure of the README: real scans of two scanners, raw, z-scored and normalised.
 
-    python experiments/draw_readme.py [montage] [page]
+    python experiments/draw_readme.py COHORT
 
-The montage is that of the demo's recommended study, with voxels of 1 mm, whose slices are sharper
-than those of the demo itself; the page is the demo's. Needs the extras `report` and `evaluate`, and
-chromium for the page. Writes docs/figures/montage.png and docs/figures/page.png, each below 300 kB;
-takes a few minutes.
+The medians are those of the cohort's own tissue maps. Only the sites NSK (CC0) and UCLA (PDDL) are
+used, whose licences allow pictures. Needs the extra `report`. Writes docs/figures/before-after.png,
+below 300 kB; takes a minute.
 """
 
-import io
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import nibabel
 import numpy as np
-from matplotlib import font_manager
-from PIL import Image, ImageDraw, ImageFont
 
-from ndflow.demo.run import RECOMMENDED, options_of, run_demo, write_demo_study
-from ndflow.image.preview import read_preview
-from ndflow.reporting.content import Montage
-from ndflow.reporting.montage import montage, shared_windows
-from ndflow.reporting.scan_section import scan_summaries
-from ndflow.study.finished import read_finished
-from ndflow.study.tasks import Silent
-
-FIGURES = Path(__file__).parents[1] / "docs" / "figures"
-LARGEST = 300_000  # bytes of a picture
-WIDTH, HEIGHT = 1060, 1440  # pixels of the screenshot
-CANVAS, WORDS = 16, 225  # greys
-GAP, LABEL, SIDE = 12, 34, 150  # pixels between slices, above them, and to their left
-TALLEST = 330  # pixels of a slice
+FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "before-after.png"
+SHOWN = {"NSK": ("sub-NSK002", "sub-NSK011"), "UCLA": ("sub-UCLA004", "sub-UCLA009")}
+COLOURS = {"NSK": "#1f77b4", "UCLA": "#d95f02"}
+TISSUES = ("CSF", "GM", "WM")
+LEVEL = 48  # the axial slice
 
 
-def main(*wanted: str) -> None:
+def main(cohort: Path) -> None:
+    names = [path.name for site in SHOWN for path in sorted(cohort.glob(f"sub-{site}*"))]
     with tempfile.TemporaryDirectory() as folder:
-        if "montage" in wanted:
-            save(picture(montage_at_1_mm(Path(folder))), FIGURES / "montage.png")
-        if "page" in wanted:
-            done = run_demo(Path(folder) / "demo", Silent(), jobs=-1, command=["ndflow", "demo"])
-            screenshot(done.page, Path(folder) / "page.png")
-            save(Image.open(Path(folder) / "page.png").convert("RGB"), FIGURES / "page.png")
+        images = normalised(cohort, names, Path(folder))
+    raw = {name: voxels(anat(cohort, name, "T1w")) for name in names}
+    brain = {name: voxels(anat(cohort, name, "desc-brain_mask")) > 0 for name in names}
+    scored = {
+        name: np.where(brain[name], (one - one[brain[name]].mean()) / one[brain[name]].std(), -9)
+        for name, one in raw.items()
+    }
+    rows = {
+        "raw": (raw, (0, 1700)),
+        "z-scored": (scored, (-3, 2.2)),
+        "normalised": (images, (125, 775)),
+    }
+    draw(rows, brain, {name: tissue_map(cohort, name) for name in names})
 
 
-def montage_at_1_mm(folder: Path) -> Montage:
-    """Normalise the scans of the demo at 1 mm; return a typical one of each site."""
-    table, out = write_demo_study(folder / "fine", resolution=1.0).table, folder / "out"
-    words = ["cohort", str(table), str(out), *options_of(RECOMMENDED).split()]
-    words += ["--jobs", "-1", "--no-report", "--quiet"]
+def normalised(cohort: Path, names: list[str], folder: Path) -> dict[str, np.ndarray]:
+    """Normalise the scans by default, without tissue maps."""
+    lines = ["subject\tsite\timage\tmask"]
+    for name in names:
+        files = (anat(cohort, name, kind) for kind in ("T1w", "desc-brain_mask"))
+        lines.append("\t".join((name, site_of(name), *map(str, files))))
+    (folder / "study.tsv").write_text("\n".join(lines) + "\n")
+    words = ["cohort", str(folder / "study.tsv"), str(folder / "out"), "--no-report", "--quiet"]
     subprocess.run([sys.executable, "-m", "ndflow", *words], check=True)
-    (run,) = read_finished([out])
-    scans = list(scan_summaries(run))
-    previews = {scan.scan.name: read_preview(scan.paths.preview) for scan in scans}
-    windows = shared_windows(scans, previews, None)
-    if windows is None:
-        sys.exit("the study has no previews")
-    return montage(scans, previews, windows, run.record.doubts)
+    return {name: voxels(folder / "out" / "images" / f"{name}_T1w.nii.gz") for name in names}
 
 
-def screenshot(page: Path, to: Path) -> None:
-    """Store the top of a page as a browser shows it."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if browser is None:
-        sys.exit("a screenshot needs chromium, which is not installed")
-    words = [
-        *("--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=5000"),
-        *(f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={to}", page.as_uri()),
-    ]
-    subprocess.run([browser, *words], check=True, capture_output=True, timeout=120)
+def draw(
+    rows: dict[str, tuple[dict[str, np.ndarray], tuple[float, float]]],
+    brain: dict[str, np.ndarray],
+    tissues: dict[str, np.ndarray],
+) -> None:
+    shown = [name for site in SHOWN.values() for name in site]
+    figure, axes = plt.subplots(
+        3, 5, figsize=(9.6, 6.3), width_ratios=[1, 1, 1, 1, 1.7], layout="constrained"
+    )
+    for (title, (images, window)), line in zip(rows.items(), axes, strict=True):
+        for name, axis in zip(shown, line[:4], strict=True):
+            inside = brain[name][10:82, 8:102, LEVEL].T
+            slice_ = np.where(inside, images[name][10:82, 8:102, LEVEL].T, window[0])
+            axis.imshow(slice_, cmap="gray", vmin=window[0], vmax=window[1], origin="lower")
+            axis.set(xticks=[], yticks=[])
+            axis.spines[:].set_visible(False)
+            if title == "raw":
+                axis.set_title(site_of(name), color=COLOURS[site_of(name)], fontsize=11)
+        line[0].set_ylabel(title, fontsize=12)
+        for level in range(3):
+            for place, site in enumerate(SHOWN):
+                own = [name for name in images if site_of(name) == site]
+                medians = [np.median(images[name][tissues[name] == level]) for name in own]
+                heights = level + 0.3 * place + np.linspace(-0.1, 0.1, len(own)) - 0.15
+                line[4].scatter(medians, heights, s=7, color=COLOURS[site], lw=0)
+        line[4].set(xlim=window, yticks=range(3), yticklabels=TISSUES)
+        line[4].spines[["top", "left", "right"]].set_visible(False)
+        line[4].tick_params(axis="y", length=0)
+    axes[0, 4].set_title("median of each tissue, 38 scans", fontsize=11)
+    figure.savefig(FIGURE, dpi=100, pil_kwargs={"optimize": True})
 
 
-def picture(slices: Montage) -> Image.Image:
-    """Return a montage as one picture: sites side by side, before above after."""
-    rows = [[pixels(one) for one in row] for row in (slices.before, slices.after)]
-    width = max(image.width for row in rows for image in row)
-    height = max(image.height for row in rows for image in row)
-    size = (SIDE + len(slices.sites) * (width + GAP), LABEL + 2 * (height + GAP))
-    canvas = Image.new("L", size, CANVAS)
-    draw = ImageDraw.Draw(canvas)
-    font = ImageFont.truetype(font_manager.findfont("DejaVu Sans"), 17)
-    for column, site in enumerate(slices.sites):
-        middle = SIDE + column * (width + GAP) + width // 2
-        draw.text((middle, LABEL // 2), site, WORDS, font, anchor="mm")
-        for place, row in enumerate(rows):
-            image = row[column]
-            top = LABEL + place * (height + GAP) + (height - image.height) // 2
-            canvas.paste(image, (middle - image.width // 2, top))
-    for place, name in enumerate(("unnormalised", "normalised")):
-        middle = LABEL + place * (height + GAP) + height // 2
-        draw.text((SIDE - GAP, middle), name, WORDS, font, anchor="rm")
-    return canvas
+def tissue_map(cohort: Path, name: str) -> np.ndarray:
+    """Return the likeliest tissue of each voxel, 0 to 2; -1 where none is likely."""
+    maps = np.array([voxels(anat(cohort, name, f"label-{one}_probseg")) for one in TISSUES])
+    return np.where(maps.max(axis=0) > 0.5, maps.argmax(axis=0), -1)
 
 
-def pixels(png: bytes) -> Image.Image:
-    """Return a slice on the canvas; what is transparent in it is outside the brain."""
-    image = Image.open(io.BytesIO(png)).convert("LA")
-    greys, alpha = np.moveaxis(np.asarray(image), 2, 0)
-    shown = Image.fromarray(np.where(alpha > 0, greys, CANVAS).astype(np.uint8))
-    scale = TALLEST / shown.height
-    return shown.resize((round(shown.width * scale), TALLEST), Image.Resampling.LANCZOS)
+def anat(cohort: Path, name: str, kind: str) -> Path:
+    return cohort.resolve() / name / "anat" / f"{name}_{kind}.nii.gz"
 
 
-def save(image: Image.Image, path: Path) -> None:
-    """Store a picture, with fewer colours if it is too large with all of them."""
-    for colours in (None, 256, 64):
-        if colours:
-            image = image.quantize(colours, dither=Image.Dither.NONE)
-        image.save(path, optimize=True)
-        if path.stat().st_size <= LARGEST:
-            return
-    sys.exit(f"{path} is larger than {LARGEST} bytes")
+def site_of(name: str) -> str:
+    return name.removeprefix("sub-").rstrip("0123456789")
+
+
+def voxels(path: Path) -> np.ndarray:
+    return np.asarray(nibabel.load(path).dataobj, dtype=float)
 
 
 if __name__ == "__main__":
-    main(*(sys.argv[1:] or ("montage", "page")))
+    main(Path(sys.argv[1]))

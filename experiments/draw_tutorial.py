@@ -8,6 +8,8 @@ docs/figures/tutorial-*.png, each below 300 kB.
 """
 
 import csv
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -16,11 +18,13 @@ from pathlib import Path
 import matplotlib as mpl
 import nibabel as nib
 import numpy as np
-from draw_readme import FIGURES, save, screenshot
 from matplotlib import pyplot as plt
 from numpy.typing import NDArray
 from PIL import Image
 
+FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+LARGEST = 300_000  # bytes of a picture
+WIDTH, HEIGHT = 1060, 1440  # pixels of the screenshot
 SITES = {"Ashford": "#0072B2", "Brindle": "#D55E00", "Corley": "#009E73"}
 SHOWN = 2  # which scan of each site has its slice shown
 CHECKED = "sub-Ashford03_desc-preproc_T1w.png"
@@ -91,6 +95,29 @@ def draw(scans: dict[str, Sequence[Path]], window: tuple[float, float], name: st
 
 def read(path: Path) -> NDArray[np.float64]:
     return np.asarray(nib.load(path).dataobj, float)
+
+
+def screenshot(page: Path, to: Path) -> None:
+    """Store the top of a page as a browser shows it."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if browser is None:
+        sys.exit("a screenshot needs chromium, which is not installed")
+    words = [
+        *("--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=5000"),
+        *(f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={to}", page.as_uri()),
+    ]
+    subprocess.run([browser, *words], check=True, capture_output=True, timeout=120)
+
+
+def save(image: Image.Image, path: Path) -> None:
+    """Store a picture, with fewer colours if it is too large with all of them."""
+    for colours in (None, 256, 64):
+        if colours:
+            image = image.quantize(colours, dither=Image.Dither.NONE)
+        image.save(path, optimize=True)
+        if path.stat().st_size <= LARGEST:
+            return
+    sys.exit(f"{path} is larger than {LARGEST} bytes")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The section of docs/study.md on lesions: simulated in scans, and what normalisation does to them.
 
-Lesions are simulated in the WM of every scan, of the cohort and of the demo, as balls that make up
+Lesions are simulated in the WM of every scan of the cohort, as balls that make up
 1, 3 and 6 % of the brain: bright ones, above WM by 1.06 times the contrast between GM and WM, and
 dark ones, like CSF. Their noise is that of WM, and their borders are blurred. References and
 average landmarks come from the *other* scans, without lesions, in five folds.
@@ -11,7 +11,6 @@ method puts it in the scan without lesion. No image is written.
 """
 
 import csv
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ import numpy as np
 from scipy import ndimage
 from study_intervals import Interval, written
 
-from ndflow.demo.run import write_demo_study
 from ndflow.density import GaussianMixture, Histogram, fit, histogram
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.mask import read_mask
@@ -82,12 +80,8 @@ Rows = list[dict[str, object]]
 
 
 def sections(cohort: Path) -> dict[str, str]:
-    """Measure everything, and return the tables of cohort and demo."""
-    averages = summary(compared(files_of_cohort(cohort)))
-    with tempfile.TemporaryDirectory() as folder:
-        demo = summary(compared(files_of_demo(Path(folder))))
-    bright = [row for row in demo if row["lesion"] == "bright"]
-    return {"lesions": rows_of(averages), "demo_lesions": rows_of(bright)}
+    """Measure everything, and return the table."""
+    return {"lesions": rows_of(summary(compared(files_of_cohort(cohort))))}
 
 
 def rows_of(averages: Rows) -> str:
@@ -113,17 +107,6 @@ def files_of_cohort(cohort: Path) -> list[Files]:
         paths = (cohort / name / "anat" / f"{name}_{kind}.nii.gz" for kind in kinds)
         found.append(Files(name, row["site"], *paths))
     return found
-
-
-def files_of_demo(folder: Path) -> list[Files]:
-    """Write the scans of the demo, and return the healthy ones."""
-    study = write_demo_study(folder)
-    columns = ("image", "mask", "gm", "wm", "csf")
-    return [
-        Files(row["subject"], row["site"], *(folder / row[column] for column in columns))
-        for row in table_in(study.table)
-        if row["has_lesion"] == "no"
-    ]
 
 
 def table_in(file: Path) -> list[dict[str, str]]:

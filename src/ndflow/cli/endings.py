@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ndflow._version import installing
 from ndflow.cli.console import ProgressDisplay, print_error, print_text
 from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
@@ -77,7 +78,7 @@ def write_page(
     if page_is_current(folder):
         return PageOutcome(folder / REPORT)
     if any(find_spec(package) is None for package in ("jinja2", "matplotlib")):
-        return PageOutcome(None, "not written; for one, pip install 'ndflow[report]'")
+        return PageOutcome(None, f"not written; for one, {installing('report')}")
     from ndflow.reporting.build import report
 
     try:
@@ -252,7 +253,7 @@ def _flagged(summary: Summary, page: PageOutcome) -> str:
     begin = f"{study}; " if study else ""
     begin += f"{len(summary.doubts_of)} of {summary.done}: "
     kinds = [f"{kind} {len(names)}" for kind, names, _ in counts]
-    return begin + _some(kinds, _KINDS, " kinds of doubt") + end
+    return begin + _some(kinds, _KINDS, " kinds") + end
 
 
 def _next(summary: Summary, study: Study, page: PageOutcome) -> str:

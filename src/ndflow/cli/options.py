@@ -243,7 +243,7 @@ class StudyOptions:
         or use all nonzero voxels (nonzero). Default: nonzero, or brain with --prepare.
     prepare
         First find brains, bias fields and tissues in raw scans, as `ndflow prepare` does (requires
-        pip install 'ndflow[prepare]').
+        the extra `prepare`).
     reference
         A reference (.json) to match scans to, or `builtin:T1w`; those of sites
         (`reference_SITE.json`) are looked for beside it. Default: made from these scans.

@@ -20,6 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from ndflow._version import installing
 from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.evaluation.comparison import Comparison, compare
 from ndflow.evaluation.figures import FIGURES, PANELS, Drawing, drawings
@@ -85,7 +86,7 @@ def check_evaluation(folder: Path, *, force: bool) -> None:
         if find_spec(package) is None:
             raise InvalidValueError(
                 f"an evaluation needs {package}, which is not installed; "
-                f"try pip install 'ndflow[evaluate]'"
+                f"try {installing('evaluate')}"
             )
     if not force and folder.is_dir() and any(folder.iterdir()):
         raise FileError(folder, "not empty", "choose another folder, or --force to write there")

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from ndflow._version import installing
 from ndflow.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def drawing() -> Iterator[None]:
         from matplotlib import style
     except ImportError:
         raise InvalidValueError(
-            "figures need matplotlib, which is not installed; try pip install 'ndflow[report]'"
+            f"figures need matplotlib, which is not installed; try {installing('report')}"
         ) from None
     with style.context(_SETTINGS, after_reset=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)

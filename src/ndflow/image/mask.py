@@ -213,7 +213,7 @@ def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:
         return [f"{mask.path}: lies {apart:.2g} voxels away from {like.path}; used nevertheless"]
     what = "a mask that lies" if isinstance(mask, Mask) else "lies"
     cause = f"{what} {apart:.3g} voxels away from {like.path}"
-    raise FileError(mask.path, cause, "resample it onto the image's grid, or mend its header")
+    raise FileError(mask.path, cause, "resample it onto the image's grid, or fix its header")
 
 
 def voxels_apart(one: Mask | Volume | Grid, like: Volume | Grid) -> float:

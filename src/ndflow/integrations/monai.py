@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndflow._version import installing
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded, record_map
@@ -46,7 +47,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"ndflow.integrations.monai needs MONAI, which cannot be imported ({error}); "
-        "try pip install 'ndflow[monai]'"
+        f"try {installing('monai')}"
     ) from error
 
 _MAPS = "ndflow_maps"  # in the record of an applied operation

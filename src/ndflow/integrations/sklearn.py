@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ndflow._version import installing
 from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.binning import joined
 from ndflow.density.mixture import marginal
@@ -31,7 +32,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "ndflow.integrations.sklearn needs scikit-learn 1.6 or later, which cannot be imported "
-        f"({error}); try pip install 'ndflow[sklearn]'"
+        f"({error}); try {installing('sklearn')}"
     ) from error
 
 _FLOATS = (np.float64, np.float32)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndflow._version import installing
 from ndflow.files.atomic import AnyPath
 from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded, record_map
 from ndflow.options import Scale
@@ -27,7 +28,7 @@ try:
 except ImportError as error:
     raise ImportError(
         f"ndflow.integrations.torchio needs TorchIO, which cannot be imported ({error}); "
-        "try pip install 'ndflow[torchio]'"
+        f"try {installing('torchio')}"
     ) from error
 
 Masking = str | Callable[[torch.Tensor], torch.Tensor] | int | Sequence[int] | None

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ndflow._version import installing
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.style import colours
@@ -84,8 +85,7 @@ def check_report() -> None:
     for package in ("jinja2", "matplotlib"):
         if find_spec(package) is None:
             raise InvalidValueError(
-                f"a report needs {package}, which is not installed; "
-                f"try pip install 'ndflow[report]'"
+                f"a report needs {package}, which is not installed; try {installing('report')}"
             )
 
 

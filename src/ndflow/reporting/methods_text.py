@@ -35,8 +35,8 @@ _DONE = {
     ("tissues", "found"): (
         "probabilities of CSF, GM and WM were estimated from intensities by expectation "
         "maximisation with tissue priors (Ashburner and Friston 2005), those of the ICBM152 "
-        "template (Fonov et al. 2011), deformed to each scan by ANTs SyN (Avants et al. 2008)",
-        ["ashburner2005", "fonov2011", "avants2008"],
+        "template (Fonov et al. 2011), deformed to each scan by greedy (Yushkevich et al. 2016)",
+        ["ashburner2005", "fonov2011", "yushkevich2016"],
     ),
 }
 

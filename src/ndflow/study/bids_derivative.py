@@ -48,7 +48,7 @@ class BidsNames(NamedTuple):
     derivatives: Mapping[str, Path] = _NO_LINKS
 
     def output(self, subject: Subject, image: str, name: str) -> Output:
-        """Return where the result of an image goes; see `ndflow.study.listing.Naming`."""
+        """Return where the result of an image goes; see `ndflow.study.table.Naming`."""
         relative = Path(image).relative_to(self.root).as_posix()
         folder, _, file = relative.rpartition("/")
         entities = {**without_desc(entities_of(file) or {}), "desc": OURS}
@@ -81,14 +81,7 @@ def inherited_metadata(image: AnyPath) -> dict[str, Any]:
 
 
 def write_dataset_files(
-    folder: AnyPath,
-    *,
-    source_root: AnyPath,
-    version: str,
-    derivatives: Mapping[str, Path] = _NO_LINKS,
-    kind: Literal["normalised", "prepared"] = "normalised",
-    any_source: bool = False,
-    force: bool = False,
+    folder: Path, *, kind: Literal["normalised", "prepared"] = "normalised", **about: Any
 ) -> None:
     """Write ``dataset_description.json``, ``README`` and ``.bidsignore`` of a derivative.
 
@@ -99,36 +92,28 @@ def write_dataset_files(
     Parameters
     ----------
     folder : the folder of the derivative, which must exist.
-    source_root, version, derivatives, any_source, force : see `described`.
     kind : of images, for the README and ``.bidsignore``, which are in the folder ``templates``.
+    about : see `described`.
 
     Raises
     ------
     FileError : if the folder belongs to another dataset, or a file cannot be read or written.
     """
-    place = Path(folder)
-    content = described(
-        place,
-        source_root=source_root,
-        version=version,
-        derivatives=derivatives,
-        any_source=any_source,
-        force=force,
-    )
-    _write(place / DESCRIPTION, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    templates, ignored = Path(__file__).parent / "templates", place / ".bidsignore"
+    content = json.dumps(described(folder, **about), indent=2, ensure_ascii=False)
+    _write(folder / DESCRIPTION, f"{content}\n")
+    templates, ignored = Path(__file__).parent / "templates", folder / ".bidsignore"
     old = read_text(ignored, max_bytes=_MAX_BYTES) if os.path.lexists(ignored) else ""
     ours = (templates / f"{kind}.bidsignore").read_text("utf-8")
     lines = dict.fromkeys((*old.splitlines(), *ours.splitlines()))
     _write(ignored, "\n".join((*lines, "")))
-    if not any(os.path.lexists(place / readme) for readme in _READMES):
-        _write(place / "README", (templates / f"{kind}.md").read_text("utf-8"))
+    if not any(os.path.lexists(folder / readme) for readme in _READMES):
+        _write(folder / "README", (templates / f"{kind}.md").read_text("utf-8"))
 
 
 def described(
     folder: Path,
     *,
-    source_root: AnyPath,
+    source_root: Path,
     version: str = "",
     derivatives: Mapping[str, Path] = _NO_LINKS,
     any_source: bool = False,
@@ -151,7 +136,7 @@ def described(
     ------
     FileError : if the folder belongs to another dataset, or a description cannot be read.
     """
-    source = Path(source_root)
+    source = source_root
     real, root = Path(os.path.realpath(folder)), Path(os.path.realpath(source))
     within = real.relative_to(root).parts if real.is_relative_to(root) else ("outside",)
     if not any_source and (not within or within[0].startswith("sub-")):
@@ -190,12 +175,8 @@ def _updated(path: Path, ours: Description, any_source: bool, force: bool) -> De
     if force:
         return ours
     others = [tool for tool in _objects(old.get("GeneratedBy")) if tool.get("Name") != _TOOL]
-    return {
-        **old,
-        **ours,
-        "GeneratedBy": [*ours["GeneratedBy"], *others],
-        "DatasetLinks": {**links, **ours["DatasetLinks"]},
-    }
+    tools, known = [*ours["GeneratedBy"], *others], {**links, **ours["DatasetLinks"]}
+    return {**old, **ours, "GeneratedBy": tools, "DatasetLinks": known}
 
 
 def is_our_derivative(folder: AnyPath) -> bool:

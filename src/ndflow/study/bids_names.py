@@ -20,7 +20,6 @@ IMAGES = (".nii", ".nii.gz")
 DESCRIPTION = "dataset_description.json"
 RAW = "raw"  # the name of the source dataset in our BIDS URIs
 OURS = "ndflow"  # the ``desc`` label of our own images, which are not scans
-VALIDATOR = "for details, run the BIDS validator: bids-validator-deno"
 
 # The short names of entities, by the names that people use for them: those of BIDS and of pybids.
 _LONG = """
@@ -148,26 +147,18 @@ class Filter(NamedTuple):
         )
 
 
-class FilterFile(NamedTuple):
-    """The queries in a filter file.
-
-    Attributes
-    ----------
-    of : the query for each suffix.
-    unused : the names of queries for other images, as other BIDS Apps have them.
-    """
-
-    of: dict[str, Filter]
-    unused: list[str]
-
-
-def read_filters(path: AnyPath, suffixes: Sequence[str]) -> FilterFile:
+def read_filters(path: AnyPath, suffixes: Sequence[str]) -> tuple[dict[str, Filter], list[str]]:
     """Read a filter file.
 
     Parameters
     ----------
     path : the file.
     suffixes : of the images that are read; the name of a query is a suffix, in any case.
+
+    Returns
+    -------
+    filters, unused : the query for each suffix; and the names of queries for other images, as other
+        BIDS Apps have them.
 
     Raises
     ------
@@ -197,7 +188,7 @@ def read_filters(path: AnyPath, suffixes: Sequence[str]) -> FilterFile:
             cause = f"has {number} for {suffix} images"
             raise FileError(path, cause, f"name one {suffix.lower()!r}, or leave out the file")
         filters[suffix] = queries.pop(fitting[0])
-    return FilterFile(filters, list(queries))
+    return filters, list(queries)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -85,23 +85,12 @@ def compared_doubts(scans: Mapping[str, Compared]) -> dict[str, tuple[Doubt, ...
         own = []
         if left is not None and left > max(_LEFT * usual_left, _LEAST_LEFT):
             usual = f", {left / usual_left:.0f} times as much as usual here" if usual_left else ""
-            own.append(
-                Doubt(
-                    "unusual divergence",
-                    f"After the match, a divergence of {left:.2g} from the reference is "
-                    f"left{usual}.",
-                    "does the scan show something that others do not, such as a lesion or a piece "
-                    "of skull?",
-                )
-            )
+            text = f"After the match, a divergence of {left:.2g} from the reference is left{usual}."
+            hint = "does the scan show something that others do not, such as a lesion or a piece of"
+            own.append(Doubt("unusual divergence", text, f"{hint} skull?"))
         if voxels is not None and voxels < max(_FEW_VOXELS, _FEW_SHARE * usual_voxels[site]):
-            own.append(
-                Doubt(
-                    "few voxels",
-                    f"Only {voxels:,} voxels were used.",
-                    "does the mask cover the brain?",
-                )
-            )
+            text = f"Only {voxels:,} voxels were used."
+            own.append(Doubt("few voxels", text, "does the mask cover the brain?"))
         if own:
             found[name] = tuple(own)
     return found
@@ -161,37 +150,34 @@ def odd_scans(
     dict
         The doubts by the name of the scan, which is missing where there is none.
     """
-    found: Doubts
     if reference.channels > 1:  # only a single channel is compared with other scans
         ends = [marginal(reference, place) for place in range(reference.channels)]
-        found = {
-            name: tuple(
+        unlike = {
+            scan.name: [
                 doubt
-                for own, end in zip(models[name].marginals or (), ends, strict=True)
+                for own, end in zip(models[scan.name].marginals or (), ends, strict=True)
                 for doubt in unlike_reference(own, end)
-            )
-            for name in (scan.name for scan in scans)
+            ]
+            for scan in scans
         }
-        return {name: own for name, own in found.items() if own}
+        return {name: tuple(own) for name, own in unlike.items() if own}
     by_site: dict[str | None, list[Subject]] = defaultdict(list)
     for scan in scans:
         by_site[scan.site].append(scan)
-    found = {}
-    if any(len(some) < FEWEST for some in by_site.values()):
-        few = {scan.name for some in by_site.values() if len(some) < FEWEST for scan in some}
-        found = {name: own for name, own in _among(scans, models).items() if name in few}
-    for some in by_site.values():
-        found |= _among(some, models) if len(some) >= FEWEST else {}
+    few = {scan.name for some in by_site.values() if len(some) < FEWEST for scan in some}
+    among: Doubts = _among(scans, models) if few else {}
+    among = {name: own for name, own in among.items() if name in few}
     scales: Doubts = {}
     for site, some in by_site.items():
+        among |= _among(some, models) if len(some) >= FEWEST else {}
         scales |= _scales(site, [scan.name for scan in some], models) if site is not None else {}
-    for scan in scans:
-        unlike = unlike_reference(models[scan.name].mixture, reference)
-        own = (*found.get(scan.name, ()), *unlike)
+    found: Doubts = {}
+    for name in (scan.name for scan in scans):
+        own = (*among.get(name, ()), *unlike_reference(models[name].mixture, reference))
         if not any(doubt.kind in UNLIKE for doubt in own):  # another contrast has another scale
-            own += scales.get(scan.name, ())
+            own += scales.get(name, ())
         if own:
-            found[scan.name] = own
+            found[name] = own
     return found
 
 
@@ -226,14 +212,24 @@ def _scales(site: str, names: Sequence[str], models: Mapping[str, ScanModel]) ->
         if factor != 1:
             times = f"{factor:,.0f}" if factor > 10 else f"{factor:.2g}"
             text = f"Its intensities are {times} times those of the other scans of {site}."
-            found[name] = (Doubt("other scale", text, hint),)
+            found[name] = (Doubt("unusual intensity range", text, hint),)
     return found
 
 
 def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
     """Return doubts about masks that have given rise to none by themselves."""
     found: Doubts = {}
-    rims = {name: mask.rim for name in names if (mask := models[name].mask) and mask.rim}
+    known = {name: mask for name in names if (mask := models[name].mask)}
+    volumes = {name: mask.volume for name, mask in known.items() if mask.volume}
+    if len(volumes) >= FEWEST:
+        usual = float(np.median(list(volumes.values())))
+        low, high = (usual * factor for factor in _VOLUMES)
+        for name, volume in volumes.items():
+            if not low <= volume <= high:
+                text = f"The voxels that count are {volume:,.3g} ml, where {usual:,.3g} ml is usual"
+                kind, hint = TOO_SMALL if volume < low else TOO_WIDE
+                found[name] = (Doubt(kind, f"{text} among these scans.", hint),)
+    rims = {name: mask.rim for name, mask in known.items() if mask.rim}
     if len(rims) >= FEWEST:
         usual = float(np.median(list(rims.values())))
         away = far_from(np.array(list(rims.values())), least=_RIM)
@@ -244,18 +240,6 @@ def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
                     f"where {usual:.0%} is usual among these scans."
                 )
                 kind, hint = TOO_SMALL if far > 0 else TOO_WIDE
-                found[name] = (Doubt(kind, text, hint),)
-    volumes = {name: mask.volume for name in names if (mask := models[name].mask) and mask.volume}
-    if len(volumes) >= FEWEST:
-        usual = float(np.median(list(volumes.values())))
-        for name, volume in volumes.items():
-            low, high = (usual * factor for factor in _VOLUMES)
-            if not low <= volume <= high and name not in found:
-                text = (
-                    f"The voxels that count are {volume:,.3g} ml, where {usual:,.3g} ml is usual "
-                    f"among these scans."
-                )
-                kind, hint = TOO_SMALL if volume < low else TOO_WIDE
                 found[name] = (Doubt(kind, text, hint),)
     return {name: own for name, own in found.items() if not models[name].doubts}
 
@@ -271,14 +255,6 @@ _FAR = 3.0
 # and .014, and a correlation of −.46. The standard deviation of GM is .027.
 _PEOPLE = np.array([[9.5e-4, -2.1e-4], [-2.1e-4, 2.1e-4]])
 _CSF_AND_WM = [TISSUES.index("CSF"), TISSUES.index("WM")]
-
-
-class _Excess(NamedTuple):
-    """How far a site is from the others, and how far it may be, squared, by their ratio."""
-
-    ratio: float
-    site: str
-    others: list[str]
 
 
 def labeller_doubts(
@@ -301,18 +277,17 @@ def labeller_doubts(
     At Bonn, WM is 30 % of all tissue, but 42 % at Ulm; people of one site differ by only 1.4 %
     (standard deviation).
     """
-    people = _people([part for part in proportions.values() if len(part)])
-    means = {site: part.mean(axis=0) for site, part in proportions.items() if len(part)}
-    left = dict(sorted(means.items()))
-    found = []
+    known = {site: part for site, part in sorted(proportions.items()) if len(part)}
+    people = _people([*known.values()])
+    means = {site: part.mean(axis=0) for site, part in known.items()}
+    found, left = [], [*known]
     while len(left) > 1:
-        worst = max(
-            (_excess(site, left, proportions, people) for site in left), key=lambda one: one.ratio
-        )
-        if worst.ratio <= 1:
+        excess = {site: _excess(site, left, known, people) for site in left}
+        worst = max(excess, key=excess.__getitem__)
+        if excess[worst] <= 1:
             break
-        found.append(_labeller_doubt(worst, means, people, maps_needed))
-        del left[worst.site]
+        left.remove(worst)
+        found.append(_labeller_doubt(worst, left[:], means, people, maps_needed))
     return tuple(found)
 
 
@@ -331,23 +306,24 @@ def _people(sites: list[FloatArray]) -> FloatArray:
 
 
 def _excess(
-    site: str,
-    means: Mapping[str, FloatArray],
-    proportions: Mapping[str, FloatArray],
-    people: FloatArray,
-) -> _Excess:
-    """Return both sides of (1), by their ratio."""
-    others = [other for other in means if other != site]
-    away = (means[site] - np.mean([means[other] for other in others], axis=0))[_CSF_AND_WM]
+    site: str, sites: Sequence[str], known: Mapping[str, FloatArray], people: FloatArray
+) -> float:
+    """Return how far a site is from the others, and how far it may be by (1), by their ratio."""
+    others = [known[other] for other in sites if other != site]
+    usual = np.mean([part.mean(axis=0) for part in others], axis=0)
+    away = (known[site].mean(axis=0) - usual)[_CSF_AND_WM]
     squared = float(away @ np.linalg.solve(people, away))
-    of_mean = sum(1 / len(proportions[other]) for other in others) / len(others) ** 2
-    return _Excess(squared / (_FAR**2 * (1 + 1 / len(proportions[site]) + of_mean)), site, others)
+    of_mean = sum(1 / len(part) for part in others) / len(others) ** 2
+    return squared / (_FAR**2 * (1 + 1 / len(known[site]) + of_mean))
 
 
 def _labeller_doubt(
-    excess: _Excess, means: Mapping[str, FloatArray], people: FloatArray, maps_needed: bool
+    site: str,
+    others: Sequence[str],
+    means: Mapping[str, FloatArray],
+    people: FloatArray,
+    maps_needed: bool,
 ) -> Doubt:
-    site, others = excess.site, excess.others
     own, usual = means[site], np.mean([means[other] for other in others], axis=0)
     sds = np.empty(len(TISSUES))
     sds[_CSF_AND_WM] = np.sqrt(np.diag(people))
@@ -359,11 +335,9 @@ def _labeller_doubt(
         f"{_percent(usual[tissue])} at {there}; people of one site differ by only "
         f"{_percent(sds[tissue])} (standard deviation)."
     )
-    way = (
-        "Make them alike for all sites, with 'ndflow prepare', or use --proportions adaptive"
-        if maps_needed
-        else "They were left out; make them in the same way for all sites, with 'ndflow prepare'"
-    )
+    way = "They were left out; make them in the same way for all sites, with 'ndflow prepare'"
+    if maps_needed:
+        way = "Make them alike for all sites, with 'ndflow prepare', or use --proportions adaptive"
     hint = f"were the maps made by different programs, or in different masks? {way}"
     return Doubt(OTHER_LABELS, text, hint)
 

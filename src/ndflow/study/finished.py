@@ -29,7 +29,6 @@ from ndflow.image.mask import AUTO, BRAIN
 from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.options import Options, chosen_options
-from ndflow.study.listing import kept_mask
 from ndflow.study.manifest import read_record
 from ndflow.study.plan import (
     EVALUATION,
@@ -44,7 +43,7 @@ from ndflow.study.plan import (
     reference_name,
 )
 from ndflow.study.prepare_step import PreparationRecord
-from ndflow.study.table import read_study_scans
+from ndflow.study.table import kept_mask, read_study_scans
 from ndflow.study.tasks import FAILURES
 from ndflow.study.weights import columns_of
 from ndflow.subject.records import MapRecord, ScanModel, StudiesRecord, StudyRecord
@@ -229,12 +228,10 @@ def _refuse_disagreement(name: str, scans: Sequence[Subject], paths: Sequence[Re
         "site": [scan.site for scan in scans],
     }
     for what, values in known.items():
-        different = sorted({"not given" if value is None else value for value in values})
-        if len(different) > 1:
-            raise InvalidValueError(
-                f"the {what} of {name} is {different[0]} in one run and {different[1]} in "
-                f"another; compare runs of the same table"
-            )
+        one, *others = sorted({"not given" if value is None else value for value in values} or "?")
+        if others:
+            words = f"the {what} of {name} is {one} in one run and {others[0]} in another"
+            raise InvalidValueError(f"{words}; compare runs of the same table")
 
 
 def _mask_called(scan: Subject, paths: ResultPaths) -> str | None:
@@ -265,10 +262,8 @@ def check_covariates(scans: Sequence[Subject], names: Sequence[str]) -> None:
     if len({*names}) < len(names):
         raise InvalidValueError(f"covariate: {' '.join(names)}: the same twice; leave one out")
     if names and not all(scan.tissues.complete for scan in scans):
-        raise InvalidValueError(
-            "covariate: its effect is on tissues, but not all scans have tissue probability maps "
-            "of WM, GM and CSF"
-        )
+        words = "its effect is on tissues, but not all scans have tissue probability maps"
+        raise InvalidValueError(f"covariate: {words} of WM, GM and CSF")
     sites = [scan.site or "" for scan in scans]
     for place, own in enumerate(values):
         # Refuses one that is the same for all scans of a site, or known of too few, or varies
@@ -284,10 +279,8 @@ def covariate_values(scans: Sequence[Subject], name: str) -> Covariate:
         return Covariate(name, column.tolist())
     levels = sorted({*column.tolist()} - {""})
     if len(levels) != 2:
-        raise InvalidValueError(
-            f"covariate: {name} has values that are no numbers, such as "
-            f"{levels[0]!r}; choose a covariate with numbers, or with two values"
-        )
+        words = f"covariate: {name} has values that are no numbers, such as {levels[0]!r}"
+        raise InvalidValueError(f"{words}; choose a covariate with numbers, or with two values")
     numbers = {"": math.nan, levels[0]: 0.0, levels[1]: 1.0}
     return Covariate(f"{name} ({levels[1]})", [numbers[text] for text in column.tolist()])
 
@@ -314,16 +307,14 @@ def read_results(paths: ResultPaths) -> Results:
     """Read what a study knows about a scan; refuse files that belong to different scans."""
     model, record = ScanModel.read(paths.model), MapRecord.read(paths.sidecar)
     known, read = _mapped(model.sha256 or {}), _mapped(contents(record.inputs or {}))
-    if (record.mixture is not None and record.mixture != model.mixture) or (
-        known and read and known != read
-    ):
+    another = record.mixture is not None and record.mixture != model.mixture
+    if another or (known and read and known != read):
         cause = f"not the model that {paths.sidecar} was made with"
         raise FileError(paths.model, cause, _AGAIN)
-    if not record.channel or not model.marginals:
-        return Results(model, record, model.mixture)
-    return Results(
-        model, record, model.marginals[(model.channel_names or ()).index(record.channel)]
-    )
+    mixture = model.mixture
+    if record.channel and model.marginals:
+        mixture = model.marginals[(model.channel_names or ()).index(record.channel)]
+    return Results(model, record, mixture)
 
 
 def refuse_other_inputs(paths: ResultPaths, record: MapRecord, read: Hashes) -> None:
@@ -336,18 +327,15 @@ def refuse_other_inputs(paths: ResultPaths, record: MapRecord, read: Hashes) -> 
     """
     known, now = contents(record.inputs or {}), contents(read)
     if record.channel:  # a file by itself is called an image
-        known = {**known, "image": known.get(record.channel, ())}
-    for what in sorted(now, reverse=True):  # a mask is the likelier one to be changed
-        if what in ("image", "mask", "lesion") and known.get(what, now[what]) != now[what]:
-            called = "lesion mask" if what == "lesion" else what
+        known["image"] = known.get(record.channel, ())
+    for what, called in (("mask", "mask"), ("lesion", "lesion mask"), ("image", "image")):
+        missing = now.get(what, ()) if what != "mask" or not known else ()
+        if what in now and known.get(what, missing) != now[what]:
             cause = f"not the {called} that {paths.sidecar} was made from"
             raise FileError(read[what][0].file, cause, _AGAIN)
     if known.get("mask") and "mask" not in now:
         cause = "was made with a mask, which is not known any more"
         raise FileError(paths.sidecar, cause, _AGAIN)
-    if "mask" in now and not known.get("mask") and known:
-        cause = f"not the mask that {paths.sidecar} was made from"
-        raise FileError(read["mask"][0].file, cause, _AGAIN)
 
 
 def refuse_other_image(record: MapRecord, image: Volume) -> None:

@@ -18,8 +18,8 @@ from ndflow.files.model_files import kind_in
 from ndflow.files.outputs import sidecar_of, stem
 from ndflow.image.subject import Subject
 from ndflow.study.bids_derivative import is_our_derivative
-from ndflow.study.listing import Listing
 from ndflow.study.plan import PROVENANCE
+from ndflow.study.table import Listing
 from ndflow.subject.records import MapRecord, StudyRecord
 
 _IMAGES = ("*.nii", "*.nii.gz", "*.mgh", "*.mgz")

@@ -25,7 +25,6 @@ from ndflow.files.manifest import not_ours, outputs_in, outputs_of
 from ndflow.files.model_files import kind_in, read_model
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
-from ndflow.image.mask import to_be_found
 from ndflow.image.subject import Subject
 from ndflow.study.bids_derivative import DATASET_FILES
 from ndflow.study.bids_names import DESCRIPTION
@@ -42,6 +41,7 @@ from ndflow.study.steps import Step
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks
 from ndflow.subject.records import StudiesRecord, StudyRecord
+from ndflow.subject.results import all_files
 from ndflow.subject.target import builtin_file, is_builtin
 from ndflow.values import plural
 
@@ -67,7 +67,14 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
         _refuse_foreign_folder(study, before)
         if before is not None and not study.partial:
             _refuse_other_scans(study)
-            _refuse_replacing(study, before)
+            changed = changed_settings(study, before) if before.finished else ""
+            if changed:
+                count = before.done.get("normalise" if study.preparing is None else "prepare", 0)
+                count *= len(before.channels) or 1
+                what = "images" if study.preparing is None else "scans"
+                cause = f"holds a finished study with other settings ({changed}): {count} {what}"
+                hint = "--force to replace them, or choose another folder to keep both"
+                raise FileError(folder, f"{cause} would be replaced", hint)
     _refuse_inputs_inside(study)
     tops = [folder / name for name in (PROVENANCE, *top_files(study))]
     for source in (study.table, study.given):
@@ -76,14 +83,11 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
     ours = {PROVENANCE, *before.outputs} if before is not None else set()
     begun = before is not None or study.dataset  # so that records may be those of a killed run
     foreign = [p for p in tops if p.name not in ours and not study.partial and os.path.lexists(p)]
-    for scan in study.scans:
-        for step in steps:
-            records = step.records(scan)
-            names = {one: one.relative_to(folder).as_posix() for one in records if one.is_file()}
-            others = [path for path, name in names.items() if name not in ours]
-            foreign += [path for path in others if not begun or kind_in(path) is None]
-            if not names:
-                foreign += [path for path in step.outputs(scan) if os.path.lexists(path)]
+    for step, scan in ((step, scan) for scan in study.scans for step in steps):
+        there = [record for record in step.records(scan) if record.is_file()]
+        others = [one for one in there if one.relative_to(folder).as_posix() not in ours]
+        foreign += [path for path in others if not begun or kind_in(path) is None]
+        foreign += [p for p in step.outputs(scan) if not there and os.path.lexists(p)]
     for path in foreign:
         raise FileError(path, "exists, and was not written by ndflow", _ELSEWHERE)
 
@@ -92,21 +96,19 @@ def top_files(study: Study) -> list[str]:
     """Return the files that a run writes at the top of the folder, but its record."""
     if study.preparing is not None:
         return [STUDY, ALIGNED, MEASURES]
-    sites = [
-        reference_name(site, what) for site in study.site_counts for what in ("reference", "map")
-    ]
+    kinds = ("reference", "map")
+    sites = [reference_name(site, kind) for site in study.site_counts for kind in kinds]
     return [SCANS, reference_name(None), *sites]
 
 
 def _refuse_foreign_folder(study: Study, before: StudyRecord | None) -> None:
-    folder, kind = study.folder, study.preparing is None
+    folder, normalises = study.folder, study.preparing is None
     if before is not None:
-        if before.is_preparation == kind:
-            what = "a preparation" if kind else "a study"
+        if before.is_preparation == normalises:
+            what = "a preparation" if normalises else "a study"
             raise FileError(folder, f"holds {what}", _ANOTHER)
-        if kind and before.channels != study.channels:
-            was = "+".join(before.channels)
-            cause = f"holds a study of {was!r}, not of {study.channel!r}"
+        if normalises and before.channels != study.channels:
+            cause = f"holds a study of {'+'.join(before.channels)!r}, not of {study.channel!r}"
             raise FileError(folder, cause, _ANOTHER)
         return
     if not folder.is_dir() or kind_in(folder / PROVENANCE) == StudyRecord.kind:  # or damaged
@@ -124,9 +126,7 @@ def _refuse_other_scans(study: Study) -> None:
     """Refuse a folder with results of other scans, which were brought to another reference."""
     names = {scan.name for scan in study.scans}
     table = study.folder / (SCANS if study.preparing is None else MEASURES)
-    if not table.exists():
-        return
-    columns, lines = read_delimited(table)
+    columns, lines = read_delimited(table) if table.exists() else ([], [])
     others = []
     for _, cells in lines:
         row = dict(zip(columns, cells, strict=True))
@@ -140,36 +140,17 @@ def _refuse_other_scans(study: Study) -> None:
         raise FileError(study.folder, cause, "choose another folder, or --force to mix them")
 
 
-def _refuse_replacing(study: Study, before: StudyRecord) -> None:
-    """Refuse to replace the results of a finished study by those of other settings."""
-    if not before.finished:
-        return
-    changed = changed_settings(study, before)
-    if changed:
-        what = "scans" if study.preparing is not None else "images"
-        count = before.done.get("prepare" if study.preparing is not None else "normalise", 0)
-        count *= len(before.channels) or 1
-        cause = f"holds a finished study with other settings ({changed}): {count} {what} would be "
-        hint = "--force to replace them, or choose another folder to keep both"
-        raise FileError(study.folder, f"{cause}replaced", hint)
-
-
 def changed_settings(study: Study, before: StudyRecord) -> str:
     """Return which settings of a finished study differ from these, in words."""
-    now = {**study.settings, "reference": study.given}
-    was = {**before.settings, "reference": before.reference}
-    if before.mask is not None and study.unmasked is not None:
-        now["mask"], was["mask"] = study.unmasked, before.mask
+    now = {**study.settings, "reference": study.given, "mask": study.unmasked}
+    was = {**before.settings, "reference": before.reference, "mask": before.mask}
+    unsaid = {"max_bytes"} if before.mask and study.unmasked else {"max_bytes", "mask"}
     if study.preset is not None and study.choices is not None and before.preset is not None:
         # What a preset decides may change with the scans; what the user chose may not.
-        chosen = {*study.choices.options, *before.preset.chosen, "reference"}
-        now = {name: part for name, part in now.items() if name in chosen or name not in _DECIDED}
-    pairs = [
-        f"{name} {_shown(was.get(name))}, now {_shown(part)}"
-        for name, part in now.items()
-        if name in was and _shown(was[name]) != _shown(part) and name != "max_bytes"
-    ]
-    return "; ".join(pairs)
+        unsaid |= {*_DECIDED} - {*study.choices.options, *before.preset.chosen}
+    pairs = [(name, _shown(was[name]), _shown(now[name])) for name in now if name in was]
+    changed = [f"{n} {old}, now {new}" for n, old, new in pairs if old != new and n not in unsaid]
+    return "; ".join(changed)
 
 
 _DECIDED = ("mode", "proportions", "average", "objective", "regularisation")
@@ -183,30 +164,25 @@ def _shown(value: object) -> str:
 
 def _refuse_inputs_inside(study: Study) -> None:
     """Refuse a folder for the results that the scans themselves lie in."""
-    scans = study.scans if study.raw is None else study.raw.scans
     inside = os.path.join(os.path.realpath(study.folder), "")  # noqa: PTH118
-    for scan in scans:
-        for source in (*scan.images.values(), scan.mask, scan.lesion, *scan.tissues):
-            if source is None or to_be_found(source):
-                continue
-            if os.path.realpath(str(source)).startswith(inside):
+    for scan in study.scans if study.raw is None else study.raw.scans:
+        for path in all_files(scan.files(tissues=True)):
+            if os.path.realpath(path).startswith(inside):
                 cause = f"lies in the folder for the results ({scan.origin})"
-                raise FileError(str(source), cause, "choose another folder for the results")
+                raise FileError(path, cause, "choose another folder for the results")
 
 
 def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Failure]) -> None:
     """Remove what an earlier run made of scans that failed now, unless somebody has changed it."""
     failed = {failure.scan for failure in failures}
-    for scan in scans:
-        if scan.name in failed:
-            for record in step.records(scan):
-                with suppress(OSError, FileError):
-                    read_model(record)  # not one that is damaged: that may be somebody's work
-                    files = outputs_in(record)
-                    if not not_ours(record, files):
-                        own = {path.absolute() for path in step.outputs(scan)}
-                        for path in (*(own & {*files}), record):  # that at last
-                            path.unlink(missing_ok=True)
+    for scan in (scan for scan in scans if scan.name in failed):
+        own = {path.absolute() for path in step.outputs(scan)}
+        for record in step.records(scan):
+            with suppress(OSError, FileError):
+                files = outputs_of(record, read_model(record).payload)  # not if it is damaged
+                if not not_ours(record, files):
+                    for path in (*(own & {*files}), record):  # that at last
+                        path.unlink(missing_ok=True)
 
 
 def remove_unchanged(folder: Path, names: Iterable[str]) -> None:
@@ -291,13 +267,13 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
     >>> ndflow.verify("study").findings  # doctest: +SKIP
     ()
     """
-    folder, follow = Path(out), progress or Silent()
-    record = read_record(folder)
+    folder, follow = Path(out).absolute(), progress or Silent()
+    record = read_record(Path(out))
     with reading([folder]):
         names = _moved_inputs(folder, record)
         tasks = [
             Task(str(path), {"record": path, "inputs": names.get(path, {})})
-            for path in _records(folder.absolute())
+            for path in _records(folder)
         ]
         files: set[str] = set()
         found: dict[str, Finding] = {}
@@ -309,11 +285,9 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
                 if outcome.failure is not None:
                     wrong = [Finding("changed", outcome.scan, outcome.failure.cause)]
                 files |= seen
-                for one in wrong:
-                    found.setdefault(one.path, one)
-        top = folder.absolute()
-        for path in sorted(top.rglob("*")):
-            hidden = any(part.startswith(".ndflow-") for part in path.relative_to(top).parts)
+                found |= {one.path: one for one in wrong if one.path not in found}
+        for path in sorted(folder.rglob("*")):
+            hidden = any(part.startswith(".ndflow-") for part in path.relative_to(folder).parts)
             known = str(path) in files or path.name in _LISTS
             if path.is_file() and not known and not hidden:
                 found.setdefault(str(path), Finding("foreign", str(path), "listed in no record"))
@@ -338,9 +312,8 @@ def read_record(folder: Path) -> StudyRecord:
         hint = f"give one of them, such as {folder / inside[0]}" if inside else "run it again"
         raise FileError(folder, cause, hint)
     if not (folder / PROVENANCE).exists():
-        raise FileError(
-            folder, "holds no study", "give the OUT of 'ndflow cohort' or 'ndflow bids'"
-        )
+        hint = "give the OUT of 'ndflow cohort' or 'ndflow bids'"
+        raise FileError(folder, "holds no study", hint)
     record = StudyRecord.read(folder / PROVENANCE)
     if not record.finished:
         cause = "holds a run that was stopped"
@@ -350,17 +323,12 @@ def read_record(folder: Path) -> StudyRecord:
 
 def _moved_inputs(folder: Path, record: StudyRecord) -> dict[Path, Mapping[str, Sequence[str]]]:
     """Return the inputs of each sidecar as the list of scans names them: it moves with them."""
-    if record.is_preparation or not (folder / SCANS).exists():
-        return {}
-    with suppress(FileError):
-        scans = read_study_scans(folder / SCANS, record.channels)
-        files = {scan.name: scan.files(tissues=True) for scan in scans}
-        return {
-            folder.absolute() / output.sidecar: files[scan.name]
-            for scan in scans
-            for output in scan.outputs.values()
-        }
-    return {}
+    scans: list[Subject] = []
+    if not record.is_preparation:
+        with suppress(FileError):
+            scans = read_study_scans(folder / SCANS, record.channels)
+    pairs = [(output, scan) for scan in scans for output in scan.outputs.values()]
+    return {folder / output.sidecar: scan.files(tissues=True) for output, scan in pairs}
 
 
 def _check_record(
@@ -370,11 +338,9 @@ def _check_record(
     try:
         payload = read_model(record).payload
     except FileError as error:
-        return {str(record.absolute())}, [_broken(record, error)]
+        return {str(record)}, [_broken(record, error)]
     listed = outputs_of(record, payload).items()
     written = [FileHash(str(path), sha256) for path, sha256 in listed if sha256]
-    found = [*_compared(written, "not what ndflow wrote")]
-    seen = {str(record.absolute()), *(file.file for file in written)}
     given = payload.get("inputs") or {}
     read: list[FileHash] = []
     for what, files in given.items() if isinstance(given, dict) else [("reference", given)]:
@@ -383,7 +349,8 @@ def _check_record(
         for name, file in zip(names, known, strict=False):
             path = str(builtin_file(name)) if is_builtin(name) else str(name)
             read.append(FileHash(path, file["sha256"]))
-    return seen | {file.file for file in read}, [*found, *_compared(read, "not what was read")]
+    found = [*_compared(written, "not what ndflow wrote"), *_compared(read, "not what was read")]
+    return {str(record), *(file.file for file in (*written, *read))}, found
 
 
 def _compared(files: Iterable[FileHash], otherwise: str) -> Iterator[Finding]:

@@ -65,16 +65,10 @@ class NormaliseStep(Step):
 
     def key(self, scan: Subject, inputs: Mapping[str, Sequence[str]]) -> Key:
         """Return everything that the images depend on."""
-        return self._key(scan, inputs, self._model(scan))
-
-    def _model(self, scan: Subject) -> ScanModel:
-        return self.model or ScanModel.read(self.study.model(scan))
-
-    def _key(self, scan: Subject, inputs: Mapping[str, Sequence[str]], model: ScanModel) -> Key:
         left_out = (*_NO_RESULT, *_SHOWN_ELSEWHERE)
         chosen = self.study.settings
         more: dict[str, JSON] = {
-            **model.model.to_dict(),
+            **self._model(scan).model.to_dict(),
             "goal": None if self.goal is None else self.goal.to_dict(),
             "site": scan.site,
             "metadata": [dict(output.metadata) for output in scan.outputs.values()],
@@ -83,29 +77,23 @@ class NormaliseStep(Step):
         settings = {name: part for name, part in chosen.items() if name not in left_out}
         return Key(inputs, settings | {"mask": selection(scan)["mask"]}, more)
 
+    def _model(self, scan: Subject) -> ScanModel:
+        return self.model or ScanModel.read(self.study.model(scan))
+
     def kept(self, scan: Subject, key: Key, records: Sequence[Payload]) -> Done:
         """Return what is known about images that are up to date."""
-        model = self._model(scan)
-        doubts = super().kept(scan, key, records).doubts
         divergence = (records[0].get("match") or {}).get("divergence") or {}
         imap = IntensityMap.from_dict(records[0]["map"])
-        return self._done(True, scan, model, imap, divergence.get("after"), doubts)
+        return self._compared(super().kept(scan, key, records), scan, imap, divergence.get("after"))
 
-    def _done(
-        self,
-        kept: bool,
-        scan: Subject,
-        model: ScanModel,
-        imap: IntensityMap,
-        left: float | None,
-        doubts: tuple[Doubt, ...],
-        warnings: tuple[str, ...] = (),
-    ) -> Done:
+    def _compared(self, done: Done, scan: Subject, imap: IntensityMap, left: float | None) -> Done:
+        """Return what became of a scan, with what is compared between scans."""
+        model = self._model(scan)
         voxels = None if model.voxels is None else model.voxels.fitted
         matched = self.goal is not None and self.goal.per_scan
         compared = Compared(left if matched else None, voxels, scan.site)
         quantiles = scan_quantiles(model, imap) if len(scan.images) == 1 else None
-        return Done(kept, warnings, doubts, compared=compared, quantiles=quantiles)
+        return done._replace(content=(), compared=compared, quantiles=quantiles)
 
     def make(self, scan: Subject) -> Done:
         """Find the map of the scan, and write its images."""
@@ -117,7 +105,7 @@ class NormaliseStep(Step):
             raise TypeError("the goal of a scan must be known before it is normalised")
         mapped = map_subject(voxels, model, self.goal, options)
         read = {what: files for what, files in voxels.files.items() if what not in _ONLY_FITTED}
-        key = self._key(scan, contents(read), model)
+        key = replace(self, model=model).key(scan, contents(read))
         results = [
             self._write(scan, channel, voxels, mapped, model, key) for channel in scan.channels
         ]
@@ -125,7 +113,7 @@ class NormaliseStep(Step):
         left = solution.divergence.after if solution.divergence else None
         doubts = dict.fromkeys(doubt for one in results for doubt in one.doubts)
         warnings = dict.fromkeys(line for one in results for line in one.warnings)
-        return self._done(False, scan, model, solution.imap, left, tuple(doubts), tuple(warnings))
+        return self._compared(Done(False, (*warnings,), (*doubts,)), scan, solution.imap, left)
 
     def _write(
         self,

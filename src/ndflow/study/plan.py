@@ -30,7 +30,7 @@ from ndflow.methods.base import Method, method_of
 from ndflow.methods.modes import MODES, Mode
 from ndflow.methods.targets import TargetRule, target_rule
 from ndflow.options import Options, Preparing
-from ndflow.study.listing import kept_mask
+from ndflow.study.table import kept_mask
 from ndflow.subject.presets import Choices, PresetRecord
 from ndflow.subject.target import with_scale
 
@@ -109,6 +109,11 @@ class Study:
             return asdict(self.preparing)
         chosen = self.options.of("average", "fit", "match", "write")
         return {name: part for name, part in chosen.items() if name != "force"}
+
+    @property
+    def described(self) -> bool:
+        """Whether its folder is a BIDS derivative."""
+        return self.dataset or self.preparing is not None
 
     @property
     def unmasked(self) -> str | None:

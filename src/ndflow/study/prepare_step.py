@@ -34,7 +34,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow._version import PREPARATIONS, versions
+from ndflow._version import PREPARATIONS, installing, versions
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes, contents
@@ -72,12 +72,12 @@ from ndflow.subject.results import all_files
 from ndflow.subject.voxels import Voxels, read_voxels
 from ndflow.values import JSON, listed, plural
 
-PACKAGES = ("antspyx", "deepbet", "nilearn", "torch")  # that preparations depend on
+# that preparations depend on
+PACKAGES = ("deepbet", "nilearn", "picsl_greedy", "SimpleITK", "torch")
 
 _IMAGE = "_desc-preproc_"
 _OTHER_GRID = re.compile("_(?:space|cohort|res|den)-[0-9A-Za-z]+")  # that of the scan
 _TEMPLATE = "https://www.bic.mni.mcgill.ca/ServicesAtlases/ICBM152NLin2009"
-_MODULES = {"antspyx": "ants"}  # where they are not called like their packages
 _LEVELS = 255
 # The largest float32 whose 255-fold does not exceed 1: the header stores no more digits.
 STEP = float(np.nextafter(np.float32(1 / _LEVELS), np.float32(0)))
@@ -122,63 +122,38 @@ class PreparedPaths(NamedTuple):
 
     Attributes
     ----------
-    folder : that they lie in.
-    start : what their names begin with: the entities of the scan.
-    suffixes : what the image of each channel shows.
+    images : of each channel; the sidecar of the first is the record of all that was made.
+    mask, lesion, tissues : the masks and the tissue probability maps.
+    shared : the sidecars of masks and of maps, in the space of the template.
     """
 
-    folder: Path
-    start: str
-    suffixes: Mapping[str, str]
+    images: dict[str, Path]
+    mask: Path
+    lesion: Path
+    tissues: list[Path]
+    shared: list[Path]
 
-    def _file(self, ending: str) -> Path:
-        return self.folder / f"{self.start}_{ending}"
-
-    @property
-    def images(self) -> dict[str, Path]:
-        """The image of each channel."""
-        names = self.suffixes.items()
-        return {name: self._file(f"desc-preproc_{suffix}.nii.gz") for name, suffix in names}
+    @classmethod
+    def of(cls, start: str, suffixes: Mapping[str, str]) -> PreparedPaths:
+        """Return the files that begin with a path, with entities; `suffixes` are by channel."""
+        return cls(
+            {c: Path(f"{start}_desc-preproc_{suffix}.nii.gz") for c, suffix in suffixes.items()},
+            Path(f"{start}_desc-brain_mask.nii.gz"),
+            Path(f"{start}_label-lesion_mask.nii.gz"),
+            [Path(f"{start}_label-{t.upper()}_probseg.nii.gz") for t in TissueMaps._fields],
+            [Path(f"{start}_{kind}.json") for kind in ("mask", "probseg")],
+        )
 
     @property
     def record(self) -> Path:
-        """The sidecar of the first of them, which lists all that was made."""
+        """The sidecar of the first image, which lists all that was made."""
         return sidecar_of(next(iter(self.images.values())))
-
-    @property
-    def mask(self) -> Path:
-        """The brain mask."""
-        return self._file("desc-brain_mask.nii.gz")
-
-    @property
-    def lesion(self) -> Path:
-        """The lesion mask."""
-        return self._file("label-lesion_mask.nii.gz")
-
-    @property
-    def tissues(self) -> list[Path]:
-        """The tissue probability maps."""
-        return [self._file(f"label-{t.upper()}_probseg.nii.gz") for t in TissueMaps._fields]
-
-    @property
-    def shared(self) -> list[Path]:
-        """The sidecars of masks and of maps, in the space of the template."""
-        return [self._file(f"{kind}.json") for kind in ("mask", "probseg")]
 
     @property
     def all(self) -> list[Path]:
         """All of them."""
         images = [path for one in self.images.values() for path in (one, sidecar_of(one))]
         return [*images, self.mask, *self.tissues, self.lesion, *self.shared]
-
-    def at(self, resolution: float) -> PreparedPaths:
-        """Return the same for a copy in the space of the template.
-
-        A label of BIDS has no point: 1.5 mm are ``res-1p5``.
-        """
-        label = f"{resolution:g}".replace(".", "p")
-        start = f"{_OTHER_GRID.sub('', self.start)}_space-{TEMPLATE_SPACE}_res-{label}"
-        return self._replace(start=start)
 
 
 class Choices(NamedTuple):
@@ -207,7 +182,8 @@ class Choices(NamedTuple):
         """The packages that make the results, and that these depend on."""
         found = self.tissues == "found"
         used = {
-            "antspyx": self.bias_field or found or self.resolution is not None,
+            "picsl_greedy": found or self.resolution is not None,
+            "SimpleITK": self.bias_field or found or self.resolution is not None,
             "deepbet": self.mask == "brain",
             "nilearn": found or self.resolution is not None,
         }
@@ -236,12 +212,18 @@ class PrepareStep(Step):
         mask = chosen.mask if scan.mask is None else "given"
         return Choices(mask, not chosen.no_bias_field, tissues, chosen.resolution)
 
-    def paths(self, scan: Subject) -> PreparedPaths:
-        """Return where the results of a scan go."""
-        first = self.study.folder / scan.output.image
-        start, *_ = first.name.partition(_IMAGE)
-        suffixes = {name: suffix_of(out.image) for name, out in scan.outputs.items()}
-        return PreparedPaths(first.parent, start, suffixes)
+    def paths(self, scan: Subject, *, copy: bool = False) -> PreparedPaths:
+        """Return where the results of a scan go, or those of its copy, if there is one.
+
+        A label of BIDS has no point: 1.5 mm are ``res-1p5``.
+        """
+        folder, _, name = str(self.study.folder / scan.output.image).rpartition("/")
+        start, resolution = name.partition(_IMAGE)[0], self.preparing.resolution
+        if copy and resolution is not None:
+            label = f"{resolution:g}".replace(".", "p")
+            start = f"{_OTHER_GRID.sub('', start)}_space-{TEMPLATE_SPACE}_res-{label}"
+        suffixes = {channel: suffix_of(out.image) for channel, out in scan.outputs.items()}
+        return PreparedPaths.of(f"{folder}/{start}", suffixes)
 
     def picture(self, scan: Subject) -> Path:
         """Return where the picture for quality control goes."""
@@ -256,9 +238,7 @@ class PrepareStep(Step):
         scan : the raw scan.
         copy : whether its copy in the space of the template is meant.
         """
-        paths, choices = self.paths(scan), self.choices(scan)
-        if copy and choices.resolution is not None:
-            paths = paths.at(choices.resolution)
+        paths, choices = self.paths(scan, copy=copy), self.choices(scan)
         maps = () if choices.tissues == "none" else map(str, paths.tissues)
         return replace(
             scan,
@@ -274,9 +254,9 @@ class PrepareStep(Step):
 
     def outputs(self, scan: Subject) -> list[Path]:
         """Return where all other files go."""
-        paths, resolution = self.paths(scan), self.preparing.resolution
-        files = paths.all if resolution is None else [*paths.all, *paths.at(resolution).all]
-        return [*(path for path in files if path != paths.record), self.picture(scan)]
+        paths = self.paths(scan)
+        files = dict.fromkeys((*paths.all, *self.paths(scan, copy=True).all, self.picture(scan)))
+        return [path for path in files if path != paths.record]
 
     def files(self, scan: Subject) -> Mapping[str, Sequence[str]]:
         """Return the files that are read."""
@@ -299,99 +279,101 @@ class PrepareStep(Step):
 
     def make(self, scan: Subject) -> Done:
         """Prepare a scan, and write what was found."""
-        choices, paths, clock = self.choices(scan), self.paths(scan), _Clock()
+        choices, record, clock = self.choices(scan), self.paths(scan).record, _Clock()
         clock.begin("read")
         given = _read_raw(scan, choices, self.study.options.max_bytes)
         found, warnings = _prepare(scan, given, choices, clock)
         clock.begin("write")
-        keep = all_files(scan.files(tissues=True))
-        anchor = found[scan.channels.index(_anchor(scan))]
+        place = scan.channels.index(_anchor(scan))
+        anchor, volume = found[place], given.voxels.volumes[place]
         key = self.key(scan, contents(given.files))
-        marked = deepbet_version() if choices.mask == BRAIN else None
+        about = {"SkullStripped": choices.mask == "nonzero", **scan.output.metadata}
         with ExitStack() as pending:
-            write = _Writer(pending, keep)
-            about = self._metadata(scan, choices)
-            _write_all(write, paths, given, found, anchor, marked, about)
+            write = _Writer(pending, all_files(scan.files(tissues=True)), choices)
+            self._write_own(write, scan, given, found, anchor, about)
             if choices.resolution is not None:
-                self._write_copy(write, scan, paths.at(choices.resolution), given, found, marked)
-            volume = given.voxels.volumes[scan.channels.index(_anchor(scan))]
+                self._write_copy(write, scan, given, found, about, choices.resolution)
             write.bytes(self.picture(scan), preparation_picture(volume, anchor, given.lesion))
             clock.begin("")
-            record = PreparationRecord(
+            full = PreparationRecord(
                 steps=choices.steps,
                 settings=dict(key.settings),
                 versions=versions(*PACKAGES),
                 inputs=given.files,
                 measures=anchor.measures,
-                outputs=relative_outputs(paths.record, write.written),
+                outputs=relative_outputs(record, write.written),
                 seconds=clock.seconds,
                 warnings=(*given.warnings, *warnings),
                 doubts=preparation_doubts(anchor.measures),
                 fingerprint=key.fingerprint,
             )
-            start = f"{paths.record.name.partition('_')[0]}_"  # others are not of this subject
-            earlier = [path for path in outputs_in(paths.record) if path.name.startswith(start)]
-            list_outputs(pending, paths.record, record.content(about), (*write.written, *earlier))
-        seconds = sum(record.seconds.values())
-        same = content_of(scan, key.inputs)
-        return Done(False, record.warnings, record.doubts, same, seconds=seconds)
+            start = f"{record.name.partition('_')[0]}_"  # others are not of this subject
+            earlier = [path for path in outputs_in(record) if path.name.startswith(start)]
+            list_outputs(pending, record, full.content(about), (*write.written, *earlier))
+        seconds, same = sum(clock.seconds.values()), content_of(scan, key.inputs)
+        return Done(False, full.warnings, full.doubts, same, seconds=seconds)
 
-    def _metadata(self, scan: Subject, choices: Choices) -> dict[str, Any]:
-        """Return what BIDS wants to know about a prepared image."""
-        return {"SkullStripped": choices.mask == "nonzero", **scan.output.metadata}
+    def _write_own(
+        self,
+        write: _Writer,
+        scan: Subject,
+        given: _Raw,
+        found: Sequence[PreparedVolume],
+        anchor: PreparedVolume,
+        about: Mapping[str, Any],
+    ) -> None:
+        """Write the images of a scan on its own grid, its masks and its maps."""
+        paths, volumes = self.paths(scan), given.voxels.volumes
+        for path, volume, one in zip(paths.images.values(), volumes, found, strict=True):
+            write.volume(path, volume, one.corrected)
+            if sidecar_of(path) != paths.record:
+                write.json(sidecar_of(path), about)
+        tissues = None if given.maps else anchor.tissues
+        write.regions(paths, volumes[0], anchor.brain, tissues, given.lesion)
+        for path, own in zip(paths.tissues, given.maps, strict=False):
+            dtype = own.stored.dtype.newbyteorder("=").name
+            scaling = float(own.slope), float(own.inter)
+            write.volume(path, own, own.stored, dtype=dtype, scaling=scaling)
 
     def _write_copy(
         self,
         write: _Writer,
         scan: Subject,
-        paths: PreparedPaths,
         given: _Raw,
         found: Sequence[PreparedVolume],
-        marked: str | None,
+        about: Mapping[str, Any],
+        resolution: float,
     ) -> None:
         """Write a copy in the space of the template, aligned by rotation and shift alone."""
-        choices, resolution = self.choices(scan), float(self.preparing.resolution or 0)
-        geometry = {
-            "Resolution": f"{resolution:g} mm isotropic; aligned with the template by rotation and "
-            f"shift alone",
-            "SpatialReference": _TEMPLATE,
-        }
-        ours = choices.tissues == "found"
-        for (channel, path), one in zip(paths.images.items(), found, strict=True):
+        paths = self.paths(scan, copy=True)
+        size = f"{resolution:g} mm isotropic; aligned with the template by rotation and shift alone"
+        geometry = {"Resolution": size, "SpatialReference": _TEMPLATE}
+        for channel, volume, one in zip(scan.channels, given.voxels.volumes, found, strict=True):
             tissues = one.tissues
-            if tissues is not None and ours:  # as they are stored
+            if tissues is not None and not given.maps:  # as they are stored
                 tissues = (in_steps(tissues) * np.float32(STEP)).astype(np.float32)
-            volume = given.voxels.volumes[scan.channels.index(channel)]
             copy = aligned_copy(
                 one.corrected,
                 volume.affine,
                 one.brain,
                 tissues=tissues,
                 lesion=given.lesion,
+                linear=found[scan.channels.index(_anchor(scan))].linear,
                 resolution=resolution,
             )
             like = _volume_on(copy.grid)
-            write.volume(path, like, copy.image)
-            about = {
-                **self._metadata(scan, choices),
+            write.volume(paths.images[channel], like, copy.image)
+            own = {
                 **geometry,
                 "Sources": [f"bids::{scan.outputs[channel].image}"],
                 "matrix": copy.matrix.tolist(),  # from mm of the template to mm of the scan
                 "overlap": copy.overlap,
             }
-            write.json(sidecar_of(path), about)
-            if channel != _anchor(scan):
-                continue
-            write.mask(paths.mask, like, copy.brain, marked)
-            of_mask, of_maps = paths.shared
-            write.json(of_mask, geometry)
-            if copy.tissues is not None:
-                parts = in_steps(copy.tissues) if ours else copy.tissues
-                for file, part in zip(paths.tissues, parts, strict=True):
-                    (write.probabilities if ours else write.volume)(file, like, part)
-                write.json(of_maps, geometry)
-            if copy.lesion is not None:
-                write.mask(paths.lesion, like, copy.lesion)
+            write.json(sidecar_of(paths.images[channel]), {**about, **own})
+            if channel == _anchor(scan):
+                write.regions(paths, like, copy.brain, copy.tissues, copy.lesion)
+                for path in paths.shared[: 1 if copy.tissues is None else 2]:
+                    write.json(path, geometry)
 
 
 class _Clock:
@@ -525,8 +507,8 @@ def _with_given_maps(
 class _Writer:
     """Writes files that get their names together, and notes their hashes."""
 
-    def __init__(self, pending: ExitStack, keep: Sequence[str]) -> None:
-        self._pending, self._keep = pending, keep
+    def __init__(self, pending: ExitStack, keep: Sequence[str], choices: Choices) -> None:
+        self._pending, self._keep, self._choices = pending, keep, choices
         self.written: dict[Path, str] = {}
 
     def volume(self, path: Path, like: Volume, array: NDArray[Any], **how: Any) -> None:
@@ -535,17 +517,29 @@ class _Writer:
         shared = {"force": True, "inputs": self._keep, "pending": self._pending}
         self.written |= write_volume(path, like, flat, **shared, **how).sha256  # type: ignore[arg-type]
 
-    def mask(self, path: Path, like: Volume, inside: Bools, marked: str | None = None) -> None:
-        """Write a mask; `marked` with the version of deepbet that has found it."""
-        if marked is not None:
+    def regions(
+        self,
+        paths: PreparedPaths,
+        like: Volume,
+        brain: Bools,
+        tissues: Map | None,
+        lesion: Bools | None,
+    ) -> None:
+        """Write masks, and the maps of tissues that were found, in steps as of `in_steps`."""
+        marked = like
+        if self._choices.mask == BRAIN:
             header = nifti_header(like, "uint8")
-            mark_found_brain(header, marked)
-            like = replace(like, header=header)
-        self.volume(path, like, inside, dtype="uint8")
-
-    def probabilities(self, path: Path, like: Volume, levels: NDArray[np.uint8]) -> None:
-        """Write a tissue probability map, in steps as of `in_steps`."""
-        self.volume(path, like, levels, dtype="uint8", scaling=(STEP, 0.0))
+            mark_found_brain(header, deepbet_version())
+            marked = replace(like, header=header)
+        self.volume(paths.mask, marked, brain, dtype="uint8")
+        if tissues is not None:
+            ours = self._choices.tissues == "found"
+            how = {"dtype": "uint8", "scaling": (STEP, 0.0)} if ours else {}
+            parts = in_steps(tissues) if ours else tissues
+            for path, part in zip(paths.tissues, parts, strict=True):
+                self.volume(path, like, part, **how)
+        if lesion is not None:
+            self.volume(paths.lesion, like, lesion, dtype="uint8")
 
     def json(self, path: Path, content: Mapping[str, Any]) -> None:
         """Write a sidecar of BIDS that is no record."""
@@ -554,34 +548,6 @@ class _Writer:
     def bytes(self, path: Path, content: bytes) -> None:
         """Write any other file."""
         self.written[path] = write_pending(self._pending, path, content, inputs=self._keep)
-
-
-def _write_all(
-    write: _Writer,
-    paths: PreparedPaths,
-    given: _Raw,
-    found: Sequence[PreparedVolume],
-    anchor: PreparedVolume,
-    marked: str | None,
-    about: Mapping[str, Any],
-) -> None:
-    """Write the images of a scan on its own grid, its masks and its maps."""
-    volumes = given.voxels.volumes
-    for path, volume, one in zip(paths.images.values(), volumes, found, strict=True):
-        write.volume(path, volume, one.corrected)
-        if path != next(iter(paths.images.values())):
-            write.json(sidecar_of(path), about)
-    write.mask(paths.mask, volumes[0], anchor.brain, marked)
-    if given.maps:
-        for path, own in zip(paths.tissues, given.maps, strict=True):
-            dtype = own.stored.dtype.newbyteorder("=").name
-            scaling = float(own.slope), float(own.inter)
-            write.volume(path, own, own.stored, dtype=dtype, scaling=scaling)
-    elif anchor.tissues is not None:
-        for path, part in zip(paths.tissues, in_steps(anchor.tissues), strict=True):
-            write.probabilities(path, volumes[0], part)
-    if given.lesion is not None:
-        write.mask(paths.lesion, volumes[0], given.lesion)
 
 
 def in_steps(tissues: Map) -> NDArray[np.uint8]:
@@ -628,7 +594,7 @@ def check_requirements(study: Study) -> None:
         choices = step.choices(scan)
         needed |= {*choices.packages}
         if choices.resolution is not None:
-            copy = step.paths(scan).at(choices.resolution).record
+            copy = step.paths(scan, copy=True).record
             other = copies.setdefault(copy, scan)
             if other is not scan:
                 cause = f"{scan.origin}: its aligned copy would be that of {other.path}"
@@ -645,12 +611,10 @@ def check_requirements(study: Study) -> None:
                 cause = f"not a T1w image, but {contrast}; brains are found in T1w images only"
                 raise FileError(path, cause, "give its mask, in the column mask of the table")
     needed |= {"torch"} if "deepbet" in needed else set()
-    missing = [name for name in sorted(needed) if find_spec(_MODULES.get(name, name)) is None]
+    missing = [name for name in sorted(needed) if find_spec(name) is None]
     if missing:
-        raise InvalidValueError(
-            f"preparing these scans needs {listed(missing)}, not installed here; "
-            "try pip install 'ndflow[prepare]'"
-        )
+        words = f"preparing these scans needs {listed(missing)}, not installed here"
+        raise InvalidValueError(f"{words}; try {installing('prepare')}")
 
 
 def contrast_of(path: str, channel: str) -> str:

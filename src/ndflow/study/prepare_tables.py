@@ -28,9 +28,9 @@ from ndflow.image.subject import ANY_CHANNEL, Output, Subject
 from ndflow.preparation.brain import ending_of
 from ndflow.study.bids_derivative import inherited_metadata
 from ndflow.study.bids_names import RAW, Entities, check_label, entities_of
-from ndflow.study.listing import alike
 from ndflow.study.plan import Study
 from ndflow.study.prepare_step import PreparationRecord, PrepareStep, contrast_of
+from ndflow.study.table import alike
 
 STUDY = "study.tsv"
 ALIGNED = "study_space-MNI.tsv"

@@ -14,13 +14,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import FileHash
+from ndflow.files.fingerprints import FileHash, fingerprint_of
+from ndflow.files.manifest import not_ours
 from ndflow.files.model_files import read_model
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, build_reference
@@ -28,10 +29,9 @@ from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.preparation.brain import contrast_in_name, is_other_contrast
 from ndflow.study.checks import labeller_doubts, odd_scans
-from ndflow.study.plan import Study, reference_name
-from ndflow.study.tasks import Outcome, Progress, Silent
+from ndflow.study.plan import PROVENANCE, Study, reference_name
+from ndflow.study.tasks import Outcome, Progress
 from ndflow.study.weights import (
-    EQUAL,
     ScanWeights,
     age_doubts,
     ages_by_site,
@@ -39,25 +39,15 @@ from ndflow.study.weights import (
     check_balance,
     scan_weights,
 )
-from ndflow.subject.presets import (
-    Choices,
-    StudyFacts,
-    TargetFacts,
-    can_split,
-    settled_study,
+from ndflow.subject import presets, target
+from ndflow.subject.records import (
+    MapRecord,
+    ReferenceModel,
+    ReferenceModels,
+    ScanModel,
+    StudyRecord,
 )
-from ndflow.subject.records import MapRecord, ReferenceModel, ReferenceModels, ScanModel
-from ndflow.subject.target import (
-    Target,
-    check_channels,
-    check_units,
-    full_name,
-    in_units,
-    is_builtin,
-    read_builtin,
-    target_of,
-    units_of,
-)
+from ndflow.subject.target import Target, check_units, in_units, is_builtin
 from ndflow.subject.voxels import error_about
 from ndflow.transport import Chain, IntensityMap
 from ndflow.values import FloatArray, listed
@@ -80,17 +70,19 @@ class References(NamedTuple):
     odd : what is doubtful about scans in comparison with others, by their names.
     of_study : doubts about the study as a whole.
     fits : the densities that were compared, by the names of the scans.
+    made_from : the hash of all that the averages depend on.
     """
 
     common: Reference
     sites: dict[str, Reference]
     goals: dict[str | None, Goal]
     study: Study
-    read: tuple[FileHash, ...] = ()
-    weights: ScanWeights = EQUAL
+    read: tuple[FileHash, ...]
+    weights: ScanWeights
     odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     of_study: tuple[Doubt, ...] = ()
     fits: Mapping[str, ScanModel] = MappingProxyType({})
+    made_from: str | None = None
 
     def goal(self, scan: Subject) -> Goal:
         """Return what a scan is brought to."""
@@ -98,7 +90,7 @@ class References(NamedTuple):
 
 
 def compare_scans(
-    study: Study, scans: Sequence[Subject], progress: Progress | None = None
+    study: Study, scans: Sequence[Subject], before: StudyRecord | None, progress: Progress
 ) -> References:
     """Make the references of some scans that were fitted, and compare the scans with each other.
 
@@ -106,21 +98,38 @@ def compare_scans(
     ----------
     study : that they belong to.
     scans : those that were fitted.
+    before : an earlier run in the same folder; its averages are kept if they were made from the
+        same.
     progress : follows how far it has come.
     """
-    stage, follow = "references", progress or Silent()
-    step = partial(follow.step, stage, Outcome(stage, None, None))
-    follow.begin(stage, len(scans) + 1 + len({scan.site for scan in scans if scan.site}))
+    stage = "references"
+    step = partial(progress.step, stage, Outcome(stage, None))
+    progress.begin(stage, len(scans) + 1 + len({scan.site for scan in scans if scan.site}))
     fits: dict[str, ScanModel] = {}
     for scan in scans:
         fits[scan.name] = ScanModel.read(study.model(scan))
         step()
     models = {name: fit.model for name, fit in fits.items()}
-    made = make_references(study, scans, models, each=step)
+    covariates = {
+        name: [scan.covariates.get(name) for scan in scans] for name in study.options.balance
+    }
+    made_from = fingerprint_of(
+        densities=[(scan.name, scan.site, fits[scan.name].fingerprint) for scan in scans],
+        settings={**study.settings, "channels": study.channels, "covariates": covariates},
+    )
+    known: dict[str, Reference] = {}
+    if before is not None and before.made_from == made_from:
+        names = [name for name in before.outputs if name.startswith("reference")]
+        for path in (study.folder / name for name in names):
+            if path.exists() and not not_ours(study.folder / PROVENANCE, [path]):
+                known[path.name] = ReferenceModel.read(path).reference
+    settings = {} if before is None else before.settings
+    made = make_references(study, scans, models, known=known, known_settings=settings, each=step)
     return made._replace(
         odd=odd_scans(scans, fits, made.common.mixture),
         of_study=_doubts_of_study(made, scans, models),
         fits=fits,
+        made_from=made_from,
     )
 
 
@@ -151,7 +160,7 @@ def check_references(study: Study) -> None:
     check_units(options, name=study.given, model=in_units(_target(study, given), options))
     names = given.channel_names
     if ANY_CHANNEL not in (*study.channels, *names):
-        check_channels(study.channels, names, study.given)
+        target.check_channels(study.channels, names, study.given)
 
 
 def make_references(
@@ -160,6 +169,8 @@ def make_references(
     models: Models,
     *,
     nested: bool = False,
+    known: Mapping[str, Reference] = MappingProxyType({}),
+    known_settings: Mapping[str, Any] = MappingProxyType({}),
     each: Callable[[], None] = lambda: None,
 ) -> References:
     """Return the references made from some scans of a study, and what scans are brought to.
@@ -170,26 +181,38 @@ def make_references(
     scans : the scans to make them from.
     models : what is known about these scans.
     nested : whether references of sites that other scans of the study went into are made anew.
+    known : averages that need not be made again, by the names of their files.
+    known_settings : those with which the tissues of these were found.
     each : is called after each reference.
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
     read: list[FileHash] = []
     weights = scan_weights(study, ordered)
+
+    def average(site: str | None) -> Reference:
+        some = [scan for scan in ordered if site in (None, scan.site)]
+        found = known.get(reference_name(site))
+        if found is not None:
+            return replace(found, tissues=None)
+        return _average(study, some, models, weights)
+
     if study.given is None:
-        common = _average(study, ordered, models, weights)
+        common = average(None)
     else:
         common, file = _read(study.given, study.channels)
         read.append(file)
     study = decided(study, ordered, models, common)
-    average = partial(_average, study, models=models, weights=weights)
     each()
     sites: dict[str, Reference] = {}
     single = len(study.channels) == 1
     for site in sorted({scan.site for scan in ordered if scan.site is not None and single}):
-        sites[site], files = _site_reference(study, site, ordered, average, nested=nested)
+        sites[site], files = _site_reference(study, site, average, nested=nested)
         read += files
         each()
-    common, ways = _with_tissues(study, ordered, models, common, sites, weights)
+    kept, before = None, fingerprint_of(settings=dict(known_settings))
+    if reference_name(None) in known and before == fingerprint_of(settings=study.settings):
+        kept = known[reference_name(None)].tissues
+    common, ways = _with_tissues(study, ordered, models, common, sites, weights, kept)
     goal = in_units(_target(study, common), study.options)
     check_units(study.options, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.options)
@@ -203,12 +226,14 @@ def _with_tissues(
     common: Reference,
     sites: Mapping[str, Reference],
     weights: ScanWeights,
+    kept: TissueModel | None,
 ) -> tuple[Reference, dict[str, SiteMap]]:
     """Return the common reference with tissues, if these are needed, and the maps of sites to it.
 
     The tissues of scans are averaged through the maps of their sites. Where these in turn depend on
     the tissues, both are found again. Tissue maps that differ by site are left out where the target
-    can do without: what they disagree about would be taken for a difference of people.
+    can do without: what they disagree about would be taken for a difference of people. Tissues
+    that an earlier run found in the same way are `kept`.
     """
     rule, scans = study.target_rule, weights.weighted(scans)
     if study.given is not None or not rule.needs_tissue_model:
@@ -220,6 +245,8 @@ def _with_tissues(
         common = replace(common, tissues=found)
         return common, _site_maps(study, sites, _target(study, common))
     ways = _site_maps(study, sites, _plain_target(study, common))
+    if kept is not None and not (rule.adapts_sites and ways):
+        return replace(common, tissues=kept), ways
     common = replace(common, tissues=_tissues(study, scans, models, common, ways, weights))
     if rule.adapts_sites and ways:
         ways = _site_maps(study, sites, _target(study, common))
@@ -231,9 +258,9 @@ def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> 
     """Return the maps from the references of sites to the common one, if the study goes by site."""
     if not study.mode.by_site:
         return {}
-    target = in_units(common, study.options)
+    goal = in_units(common, study.options)
     return {
-        site: SiteMap.to(target, DensityModel(own.mixture), study.options)
+        site: SiteMap.to(goal, DensityModel(own.mixture), study.options)
         for site, own in sites.items()
     }
 
@@ -269,7 +296,9 @@ def read_reference(path: str, channels: Sequence[str] = (ANY_CHANNEL,)) -> Refer
 def _read(path: str, channels: Sequence[str]) -> tuple[Reference, FileHash]:
     """Read a reference; return its file, too."""
     kinds = ("mixture", "reference", "references")
-    kind, payload, file = read_builtin(path) if is_builtin(path) else read_model(path, *kinds)
+    kind, payload, file = (
+        target.read_builtin(path) if is_builtin(path) else read_model(path, *kinds)
+    )
     if kind == "mixture":
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
     if kind == "references":
@@ -307,8 +336,7 @@ def _average(
 def _site_reference(
     study: Study,
     site: str,
-    scans: Sequence[Subject],
-    average: Callable[[Sequence[Subject]], Reference],
+    average: Callable[[str], Reference],
     *,
     nested: bool,
 ) -> tuple[Reference, tuple[FileHash, ...]]:
@@ -321,20 +349,18 @@ def _site_reference(
         own = {scan.name for scan in study.scans if scan.site == site}
         if not nested or used.isdisjoint(own):
             return known, (file,)
-    return average([scan for scan in scans if scan.site == site]), ()
+    return average(site), ()
 
 
 def _plain_target(study: Study, common: Reference) -> Target:
     """Return the common reference as a target without its tissues."""
-    model = DensityModel(common.mixture)
-    name = _OWN if study.given is None else study.given
-    return Target(model, name, has_units=False, files={})
+    return Target(DensityModel(common.mixture), study.given or _OWN, has_units=False, files={})
 
 
 def _target(study: Study, common: Reference) -> Target:
     """Return the common reference as a target of the method."""
-    name = _OWN if study.given is None else study.given
-    return target_of(DensityModel.of_reference(common), True, name, study.options)
+    model = DensityModel.of_reference(common)
+    return target.target_of(model, True, study.given or _OWN, study.options)
 
 
 def _tissues(
@@ -354,7 +380,7 @@ def _tissues(
     if not ways:
         return tissue_model(tissues, weights=weights.for_scans(known))
     plain = _plain_target(study, common)
-    units = units_of(plain, study.options)
+    units = target.units_of(plain, study.options)
 
     def to_reference(scan: Subject) -> IntensityMap:
         goal = Goal(in_units(plain, study.options), study.options, ways[scan.site or ""])
@@ -368,7 +394,7 @@ def _tissues(
 # ── what the preset decides ───────────────────────────────────────────────────────────────────────
 
 
-def with_choices(study: Study, choices: Choices) -> Study:
+def with_choices(study: Study, choices: presets.Choices) -> Study:
     """Return a study in which nothing is left open, and a reference in the package has a version.
 
     Parameters
@@ -377,10 +403,10 @@ def with_choices(study: Study, choices: Choices) -> Study:
     choices : the same, and the preset.
     """
     if is_builtin(study.given):
-        study = replace(study, given=full_name(study.given))
+        study = replace(study, given=target.full_name(study.given))
     given = None if study.given is None else read_reference(study.given, study.channels)
     study = replace(study, choices=choices)
-    return _settled(study, given, can_split=can_split(3, _contrast(study)))
+    return _settled(study, given, can_split=presets.can_split(3, _contrast(study)))
 
 
 def decided(study: Study, scans: Sequence[Subject], models: Models, common: Reference) -> Study:
@@ -396,7 +422,7 @@ def decided(study: Study, scans: Sequence[Subject], models: Models, common: Refe
         study,
         None if study.given is None else common,
         one_labeller=by_one_labeller(scans, models),
-        can_split=can_split(common.mixture.components, _contrast(study)),
+        can_split=presets.can_split(common.mixture.components, _contrast(study)),
     )
 
 
@@ -404,15 +430,15 @@ def _settled(study: Study, given: Reference | None, **known: bool) -> Study:
     """Return a study with the settings that its preset gives it; as it is, if it has no preset."""
     if study.choices is None:
         return study
-    facts = StudyFacts(
+    facts = presets.StudyFacts(
         len(study.scans),
         study.site_counts,
         sum(scan.tissues.complete for scan in study.scans),
-        None if given is None else TargetFacts.of_reference(given),
+        None if given is None else presets.TargetFacts.of_reference(given),
         channels=len(study.channels),
         **known,
     )
-    options, preset = settled_study(study.choices, facts)
+    options, preset = presets.settled_study(study.choices, facts)
     return replace(study, options=options, preset=preset)
 
 

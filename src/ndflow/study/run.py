@@ -22,40 +22,22 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import folder_lock, remove_abandoned
 from ndflow.files.outputs import check_folder, make_folder, sidecar_of
 from ndflow.files.stream import sha256_of
+from ndflow.image.mask import FoundMask, found_for
 from ndflow.image.subject import Subject
+from ndflow.options import Options, Preparing, TissueSource
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.brain import deepbet_version, is_other_contrast
-from ndflow.study import bids_derivative
+from ndflow.study import bids_derivative, manifest, references, table
 from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.fit_step import FitStep, lacks_tissue_maps
-from ndflow.study.manifest import (
-    check_place,
-    record_in,
-    remove_results,
-    remove_unchanged,
-    top_files,
-)
 from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
 from ndflow.study.prepare_step import PACKAGES, PreparationRecord, PrepareStep, check_requirements
-from ndflow.study.prepare_tables import ALIGNED, STUDY, write_tables
-from ndflow.study.references import (
-    References,
-    check_references,
-    compare_scans,
-    make_references,
-    write_references,
-)
-from ndflow.study.steps import NEW, Pass, Step, check_readable, look, refuse_changed, run_step
-from ndflow.study.table import refuse_almost_equal_sites, refuse_repeats, write_study_scans
-from ndflow.study.tasks import (
-    Failure,
-    Progress,
-    check_jobs,
-    read_failures,
-    record_failures,
-)
-from ndflow.subject.presets import PresetRecord
+from ndflow.study.prepare_tables import ALIGNED, STUDY, scans_to_prepare, write_tables
+from ndflow.study.references import References, compare_scans
+from ndflow.study.steps import NEW, Done, Pass, Step, check_readable, look, refuse_changed, run_step
+from ndflow.study.tasks import Failure, Progress, Silent, check_jobs, read_failures, record_failures
+from ndflow.subject.presets import Choices, PresetRecord
 from ndflow.subject.records import StudyRecord
 from ndflow.subject.voxels import check_found_mask
 
@@ -113,35 +95,39 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
     check_study(study)
     make_folder(study.folder)
     with folder_lock(study.folder, shared=study.partial), _tidied(study):
-        check_place(study, _steps(study))  # again, now that no other run can change it
-        run = _Run(study, command)
+        manifest.check_place(study, _steps(study))  # again: now no other run can change it
+        run = _Run(study, command, manifest.record_in(study.folder))
         run.begin()
         if study.raw is not None:
             run.prepared = run_study(study.raw, progress, command=command)
         if study.preparing is not None:
-            prepare = PrepareStep.of(study)
-            run.passes["prepare"] = run_step(prepare, study.scans, study, progress, apart=True)
+            step: Step = PrepareStep.of(study)
+            steps = [(step, scan) for scan in study.scans]
+            run.passes["prepare"] = run_step(steps, study, progress, apart=True)
             return run.finish()
-        fitted = run.passes["fit"] = run_step(FitStep.of(study), run.ready(), study, progress)
+        step, failed = FitStep.of(study), {failure.scan for failure in run.unprepared}
+        steps = [(step, scan) for scan in study.scans if scan.name not in failed]
+        fitted = run.passes["fit"] = run_step(steps, study, progress)
         if study.partial:
-            return run.finish_part()
+            return run.finish()
         normalised = run.passes["normalise"] = Pass()
         if scans := [scan for scan in study.scans if scan.name in fitted.done]:
-            goals = run.references = compare_scans(study, scans, progress)
-            run.written = write_references(study.folder, goals)
-            normalised = run_step(lambda scan: normalise_step(goals, scan), scans, study, progress)
-            run.passes["normalise"] = normalised
+            found = compare_scans(study, scans, run.before, progress)
+            run.references, run.written = found, references.write_references(study.folder, found)
+            steps = [(normalise_step(found, scan), scan) for scan in scans]
+            normalised = run.passes["normalise"] = run_step(steps, study, progress)
         for kind in MORE:
-            scans = [scan for scan in study.scans if scan.name in normalised.done]
-            run.passes[kind.name] = run_step(kind.of(study), scans, study, progress)
+            step = kind.of(study)
+            steps = [(step, scan) for scan in study.scans if scan.name in normalised.done]
+            run.passes[kind.name] = run_step(steps, study, progress)
         return run.finish()
 
 
-def normalise_step(references: References, scan: Subject) -> NormaliseStep:
+def normalise_step(found: References, scan: Subject) -> NormaliseStep:
     """Return the last step of a scan."""
-    study = replace(references.study, scans=(), raw=None)  # which need not go to every worker
-    odd, model = references.odd.get(scan.name, ()), references.fits.get(scan.name)
-    return NormaliseStep(study, references.goal(scan), odd, model)
+    study = replace(found.study, scans=(), raw=None)  # which need not go to every worker
+    odd, model = found.odd.get(scan.name, ()), found.fits.get(scan.name)
+    return NormaliseStep(study, found.goal(scan), odd, model)
 
 
 # ── before any work ───────────────────────────────────────────────────────────────────────────────
@@ -150,12 +136,12 @@ def normalise_step(references: References, scan: Subject) -> NormaliseStep:
 def check_study(study: Study) -> None:
     """Raise an error, before any work, if a study cannot be run."""
     check_jobs(study.jobs)
-    refuse_repeats(study.scans)
-    refuse_almost_equal_sites(study.scans)
+    table.refuse_repeats(study.scans)
+    table.refuse_almost_equal_sites(study.scans)
     check_folder(study.within or study.folder)
-    if study.dataset or study.preparing is not None:
+    if study.described:
         bids_derivative.described(study.folder, **_source(study))
-    check_place(study, _steps(study))
+    manifest.check_place(study, _steps(study))
     if study.preparing is not None:
         check_requirements(study)
         return
@@ -163,23 +149,17 @@ def check_study(study: Study) -> None:
         check_study(study.raw)
     if study.partial:
         return
-    check_references(study)
+    references.check_references(study)
     for scan in study.scans:
-        _check_scan(study, scan)
-
-
-def _check_scan(study: Study, scan: Subject) -> None:
-    """Refuse a scan that lacks what the options of a study need."""
-    if scan.finds_brain and is_other_contrast(scan.mask_channel):
-        raise InvalidValueError(
-            f"--mask brain finds brains in T1w images, but these are {study.channel}; give masks"
-        )
-    check_found_mask(scan)
-    if study.target_rule.needs_tissue_maps and not scan.tissues.complete:
-        raise lacks_tissue_maps(scan)
-    if study.mode.by_site and scan.site is None:
-        hint = "name it in the table or in participants.tsv, or use --mode individual"
-        raise FileError(scan.path, f"its site is not known ({scan.origin})", hint)
+        if scan.finds_brain and is_other_contrast(scan.mask_channel):
+            words = f"--mask brain finds brains in T1w images, but these are {study.channel}"
+            raise InvalidValueError(f"{words}; give masks")
+        check_found_mask(scan)
+        if study.target_rule.needs_tissue_maps and not scan.tissues.complete:
+            raise lacks_tissue_maps(scan)
+        if study.mode.by_site and scan.site is None:
+            hint = "name it in the table or in participants.tsv, or use --mode individual"
+            raise FileError(scan.path, f"its site is not known ({scan.origin})", hint)
 
 
 def _steps(study: Study) -> list[Step]:
@@ -206,50 +186,59 @@ def _tidied(study: Study) -> Iterator[None]:
 
     At the end, because a worker of a run that was killed may have gone on for a while.
     """
-
-    def tidy() -> None:
-        steps = _steps(study)
-        places = {study.folder}
-        for scan in study.scans:
-            for step in steps:
-                places |= {path.parent for path in (*step.records(scan), *step.outputs(scan))}
+    steps = _steps(study)
+    pairs = [(step, scan) for step in steps for scan in study.scans]
+    paths = [path for step, scan in pairs for path in (*step.records(scan), *step.outputs(scan))]
+    places = {study.folder, *(path.parent for path in paths)}
+    try:
         for folder in places:
             remove_abandoned(folder)
-
-    tidy()
-    try:
         yield
     finally:
-        tidy()
+        for folder in places:
+            remove_abandoned(folder)
 
 
 @dataclass
 class _Run:
-    """A run: what has come of it so far, and the files about it."""
+    """A run: what has come of it so far, and the files about it.
+
+    Attributes
+    ----------
+    before : the record of an earlier run in the same folder.
+    prepared : how the preparation ended that came first.
+    passes : what came of each step, by its name.
+    references, written : what scans are brought to, and the files of it.
+    """
 
     study: Study
     command: Sequence[str]
+    before: StudyRecord | None
     prepared: Summary | None = None
     passes: dict[str, Pass] = field(default_factory=dict)
     references: References | None = None
     written: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Remember how an earlier run ended."""
-        self._before = record_in(self.study.folder)
+        """Remember which scans failed in an earlier run."""
         self._failed: set[str] = set()
         with suppress(FileError):
             self._failed = {scan for scan, *_ in read_failures(self.study.folder)}
 
-    def ready(self) -> list[Subject]:
-        """Return the scans that are prepared, or need not be."""
-        failed = {failure.scan for failure in self._unprepared()}
-        return [scan for scan in self.study.scans if scan.name not in failed]
+    @property
+    def unprepared(self) -> list[Failure]:
+        """The scans that could not be prepared."""
+        return [*self.prepared.failures] if self.prepared is not None else []
+
+    @property
+    def failures(self) -> list[Failure]:
+        """All scans that failed so far."""
+        return [*self.unprepared, *(f for one in self.passes.values() for f in one.failures)]
 
     def begin(self) -> None:
         """Describe the folder, and record what is run, before anything else is written."""
         study, folder = self.study, self.study.folder
-        if study.dataset or study.preparing is not None:
+        if study.described:
             links = {} if study.raw is None else {PREPARED: study.raw.folder}
             with folder_lock(folder, name=_DATASET_LOCK, wait=True):
                 bids_derivative.write_dataset_files(
@@ -262,121 +251,103 @@ class _Run:
         if study.partial and study.preparing is None:
             return
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            known = {} if self._before is None else self._before.outputs
-            outputs = {name: known.get(name, "") for name in top_files(study)}
-            self._record(study, outputs, finished=False)
+            known = {} if self.before is None else self.before.outputs
+            self._record(study, {name: known.get(name, "") for name in manifest.top_files(study)})
             if study.preparing is None:
-                write_study_scans(folder / SCANS, study.scans)
+                table.write_study_scans(folder / SCANS, study.scans)
 
     def finish(self) -> Summary:
-        """Write down how a study or a preparation ended."""
+        """Write down how a study, a preparation, or the part of some participants ended."""
         study, folder, found = self.study, self.study.folder, self.references
-        failed = self._unprepared()
-        names = [] if study.preparing is not None else [SCANS, *self.written]
+        preparing = study.preparing is not None
+        main = self.passes["prepare" if preparing else "fit" if study.partial else "normalise"]
+        decided, more = study if found is None else found.study, Summary(0, 0, [])
+        if found is not None:
+            more = more._replace(of_study=found.of_study, balance=found.weights.sites)
+        if preparing and main.done:
+            spent = [one.seconds for one in main.done.values() if not one.kept]
+            copies = decided.preparing is not None and decided.preparing.resolution is not None
+            aligned = folder / ALIGNED if copies else None
+            seconds = median(spent) if spent else None
+            more = more._replace(table=folder / STUDY, aligned=aligned, seconds=seconds)
+        summary = more._replace(
+            done=len(main.done),
+            kept=main.kept,
+            failures=self.failures,
+            doubts_of=main.all_doubts(),
+            distances=main.distances(),
+            prepared=self.prepared,
+            preset=None if study.partial and not preparing else decided.preset,
+        )
+        stages = {"prepare": self.unprepared} | {n: p.failures for n, p in self.passes.items()}
+        names = [scan.name for scan in study.scans]
+        tried = dict.fromkeys(("prepare", "fit", "normalise"), names) if study.partial else None
+        with folder_lock(folder, name=_TABLES_LOCK, wait=True):
+            record_failures(folder, tried, stages)
+            if preparing or not study.partial:
+                self._finish(decided, summary)
+        return summary
+
+    def _finish(self, decided: Study, summary: Summary) -> None:
+        """Remove what is no longer valid, and record what was written."""
+        study, folder, found = self.study, self.study.folder, self.references
+        failed, names = self.unprepared, [SCANS, *self.written]
         for step in _steps(study):
             done = self.passes[step.name]
             failed += done.failures  # and so in all that follows
-            remove_results(step, study.scans, failed)
+            manifest.remove_results(step, study.scans, failed)
             for scan in (scan for scan in study.scans if scan.name in done.done):
                 names += [path.relative_to(folder).as_posix() for path in step.records(scan)]
-        main = self.passes["normalise" if study.preparing is None else "prepare"]
-        if main.kept < len(main.done) or self._failed != {failure.scan for failure in failed}:
-            remove_unchanged(folder, [REPORT])
-        outcome: dict[str, Any] = {"doubts": main.all_doubts()}
+        if summary.kept < summary.done or self._failed != {failure.scan for failure in failed}:
+            manifest.remove_unchanged(folder, [REPORT])
+        outcome: dict[str, Any] = {"doubts": summary.doubts_of, "of_study": summary.of_study}
+        outcome["balance"] = dict(summary.balance)
         if found is not None:
-            outcome |= {"of_study": found.of_study, "balance": dict(found.weights.sites)}
-            outcome["inputs"] = found.read
-        with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            if study.preparing is not None:
-                names, more = self._write_tables()
-                outcome |= more
-            tried = {"prepare": [scan.name for scan in study.scans]} if study.partial else None
-            stages = {name: one.failures for name, one in self.passes.items()}
-            record_failures(folder, tried, {"prepare": self._unprepared(), **stages})
-            outputs = {name: sha256_of(folder / name) for name in names}
-            decided = study if found is None else found.study
-            self._record(decided, outputs, finished=True, **outcome)
-        summary = Summary(
-            len(main.done),
-            main.kept,
-            failed,
-            outcome["doubts"],
-            main.distances(),
-            self.prepared,
-            () if found is None else found.of_study,
-            decided.preset,
-            {} if found is None else found.weights.sites,
-        )
-        if study.preparing is None or not main.done:
-            return summary
-        copies = study.preparing.resolution is not None
-        return summary._replace(
-            table=folder / STUDY,
-            aligned=folder / ALIGNED if copies else None,
-            seconds=median(main.seconds) if main.seconds else None,
-        )
+            outcome |= {"inputs": found.read, "made_from": found.made_from}
+        if study.preparing is not None:
+            names, rows = self._write_tables()
+            sites = Counter(str(row["site"]) for row in rows if row["site"] not in (None, "n/a"))
+            outcome |= {"scans": len(rows), "sites": dict(sorted(sites.items()))}
+        outputs = {name: sha256_of(folder / name) for name in names}
+        if not study.partial:
+            known = {} if self.before is None else self.before.outputs
+            stale = {name for name in known if "/" not in name and name not in outputs}
+            manifest.remove_unchanged(folder, stale - {REPORT})
+        self._record(decided, outputs, finished=True, **outcome)
 
-    def _write_tables(self) -> tuple[list[str], dict[str, Any]]:
-        """Write the tables of a preparation; return what they list, and how many scans."""
+    def _write_tables(self) -> tuple[list[str], list[Mapping[str, str | None]]]:
+        """Write the tables of a preparation; return the files of it, and the rows of all scans."""
         step, done = PrepareStep.of(self.study), self.passes["prepare"].done
-        records = {
-            scan.name: PreparationRecord.read(step.paths(scan).record)
-            for scan in self.study.scans
-            if scan.name in done
-        }
+        scans = [scan for scan in self.study.scans if scan.name in done]
+        records = {s.name: PreparationRecord.read(step.paths(s).record) for s in scans}
         tables, rows = write_tables(self.study, records)
-        sidecars = [sidecar_of(str(row["image"])).as_posix() for row in rows]
-        sites = Counter(str(row["site"]) for row in rows if row["site"] not in (None, "n/a"))
-        return [*tables, *sidecars], {"scans": len(rows), "sites": dict(sorted(sites.items()))}
-
-    def finish_part(self) -> Summary:
-        """Write down which scans of some participants failed; the group does the rest."""
-        fitted, folder = self.passes["fit"], self.study.folder
-        tried = [scan.name for scan in self.study.scans]
-        failed = {"prepare": self._unprepared(), "fit": fitted.failures}
-        with folder_lock(folder, name=".ndflow-failures-lock", wait=True):
-            record_failures(folder, dict.fromkeys(("prepare", "fit", "normalise"), tried), failed)
-        failures = [*failed["prepare"], *failed["fit"]]
-        doubts = fitted.all_doubts()
-        return Summary(len(fitted.done), fitted.kept, failures, doubts, prepared=self.prepared)
-
-    def _unprepared(self) -> list[Failure]:
-        return [*self.prepared.failures] if self.prepared is not None else []
+        return [*tables, *(sidecar_of(str(row["image"])).as_posix() for row in rows)], rows
 
     def _record(self, study: Study, outputs: Mapping[str, str], **outcome: Any) -> None:
         """Write what is run; at the end, with what came of it."""
-        folder = self.study.folder
-        known = {} if self._before is None else self._before.outputs
-        if outcome["finished"] and not study.partial:
-            stale = {name for name in known if "/" not in name and name not in outputs}
-            remove_unchanged(folder, stale - {REPORT})
-        there = {n: known[n] for n in known if "/" not in n and (folder / n).exists()}
+        folder, preparing = self.study.folder, study.preparing is not None
+        known = {} if self.before is None else self.before.outputs
         # The report stays listed, and so does a file that is no longer written, but was changed.
-        outputs = {**outputs, **{n: there[n] for n in there if n not in outputs}}
-        preparing = study.preparing is not None
-        packages = PACKAGES if preparing else ()
+        there = {n: known[n] for n in known if "/" not in n and (folder / n).exists()}
         found = {"deepbet": deepbet_version()} if any(s.finds_brain for s in study.scans) else {}
         done = {name: len(one.done) for name, one in self.passes.items()}
-        failed = [*self._unprepared(), *(f for one in self.passes.values() for f in one.failures)]
         if self.prepared is not None:
             done["prepare"] = self.prepared.done
-        StudyRecord(
-            **{
-                "settings": study.settings,
-                "command": tuple(self.command),
-                "versions": versions(*packages) | found,
-                "reference": study.given,
-                "mask": None if preparing else study.unmasked,
-                "outputs": dict(outputs),
-                "channels": () if preparing else study.channels,
-                "scans": len(study.scans),
-                "sites": study.site_counts,
-                "preset": study.preset,
-                "done": done,
-                "failed": len(failed),
-                **outcome,
-            }
-        ).write(folder / PROVENANCE, force=True)
+        about = {
+            "settings": study.settings,
+            "command": tuple(self.command),
+            "versions": versions(*PACKAGES if preparing else ()) | found,
+            "reference": study.given,
+            "mask": None if preparing else study.unmasked,
+            "outputs": {**outputs, **{n: there[n] for n in there if n not in outputs}},
+            "channels": () if preparing else study.channels,
+            "scans": len(study.scans),
+            "sites": study.site_counts,
+            "preset": study.preset,
+            "done": done,
+            "failed": len(self.failures),
+        }
+        StudyRecord(**{**about, **outcome}).write(folder / PROVENANCE, force=True)
 
 
 # ── a rehearsal ───────────────────────────────────────────────────────────────────────────────────
@@ -408,17 +379,16 @@ def rehearse(study: Study) -> list[Rehearsed]:
     what will become of the images depends on it.
     """
     then = "" if study.partial else " and write"
-    prepared = [] if study.raw is None else rehearse(study.raw)
     if study.preparing is not None:
         step = PrepareStep.of(study)
         return [_rehearsed(step, scan, "prepare") for scan in study.scans]
+    prepared = [] if study.raw is None else rehearse(study.raw)
     if any(one.action != KEEP for one in prepared):
+        rest = "prepared; the rest depends on the other scans"
         return [
-            one._replace(action=f"prepare, fit{then}")
-            if one.action != KEEP
-            else one._replace(
-                action=f"keep or fit{then}", why="prepared; the rest depends on the other scans"
-            )
+            one._replace(action=f"keep or fit{then}", why=rest)
+            if one.action == KEEP
+            else one._replace(action=f"prepare, fit{then}")
             for one in prepared
         ]
     fit = FitStep.of(study)
@@ -427,35 +397,178 @@ def rehearse(study: Study) -> list[Rehearsed]:
         return fits
     found = None
     if all(one.action == KEEP for one in fits):
-        found = compare_scans(study, study.scans)
+        before = manifest.record_in(study.folder)
+        found = compare_scans(study, study.scans, before, Silent())
     elif study.given is not None and not study.mode.by_site:
-        found = make_references(study, [], {})  # that was given, and does not depend on the scans
+        found = references.make_references(study, [], {})  # given: no scan changes it
     return [_then(one, found) for one in fits]
 
 
 def _rehearsed(step: Step, scan: Subject, action: str) -> Rehearsed:
-    why: str | None = NEW
+    why: Done | str = NEW
     try:
         check_readable(step, scan)
-        why = look(step, scan).why
-        if why is None:
+        why = look(step, scan)
+        if isinstance(why, Done):
             return Rehearsed(scan, KEEP, UP_TO_DATE)
         refuse_changed(step, scan)
     except FileError as error:
-        return Rehearsed(scan, action, why or "", error)
+        return Rehearsed(scan, action, str(why), error)
     return Rehearsed(scan, action, why)
 
 
-def _then(fitted: Rehearsed, references: References | None) -> Rehearsed:
+def _then(fitted: Rehearsed, found: References | None) -> Rehearsed:
     """Return what becomes of the images of a scan."""
     if fitted.action != KEEP:
         return fitted
-    if references is None:
+    if found is None:
         why = "depends on the reference, which may change"
         return fitted._replace(action="keep or write", why=why)
-    scan, study = fitted.scan, references.study
-    for step in (normalise_step(references, scan), *(kind.of(study) for kind in MORE)):
-        found = _rehearsed(step, scan, "write")
-        if found.action != KEEP:
-            return found._replace(why="fitted already") if found.why == NEW else found
+    scan = fitted.scan
+    for step in (normalise_step(found, scan), *(kind.of(found.study) for kind in MORE)):
+        one = _rehearsed(step, scan, "write")
+        if one.action != KEEP:
+            return one._replace(why="fitted already") if one.why == NEW else one
     return fitted
+
+
+# ── from a listing to a study ─────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a study, besides its scans.
+
+    Attributes
+    ----------
+    choices : about results.
+    reference : that was given, if any.
+    preparing : how raw scans are prepared first; None if they are not.
+    unmasked : the mask to find for scans without one.
+    jobs, scheduler, partial : see `Study`.
+    derivatives : folders that masks of a BIDS dataset come from, by name; None where the scans are
+        not those of a dataset.
+    """
+
+    choices: Choices = field(default_factory=Choices)
+    reference: str | None = None
+    preparing: Preparing | None = None
+    unmasked: FoundMask | None = None
+    jobs: int = 1
+    scheduler: str | None = None
+    partial: bool = False
+    derivatives: Mapping[str, Path] | None = None
+
+
+def preparing_for(
+    prepare: bool,
+    mask: str | None,
+    *,
+    tissues: TissueSource = "given",
+    no_bias_field: bool = False,
+) -> tuple[Preparing | None, FoundMask | None]:
+    """Return how raw scans are prepared, if they are; and the mask to find if they are not.
+
+    Parameters
+    ----------
+    prepare : whether they are.
+    mask : for scans without a mask.
+    tissues, no_bias_field : see `Preparing`.
+    """
+    if prepare and mask == "auto":
+        words = "--prepare finds brain masks, and --mask auto the foreground"
+        raise InvalidValueError(f"{words}; leave out one of them")
+    if prepare:
+        return Preparing("nonzero" if mask == "nonzero" else "brain", tissues, no_bias_field), None
+    if tissues != "given" or no_bias_field:
+        given = "--no-bias-field" if no_bias_field else f"--tissues {tissues}"
+        raise InvalidValueError(f"{given} is about --prepare; add --prepare, or leave it out")
+    return None, found_for(mask)
+
+
+def assemble(
+    listing: table.Listing, folder: Path, asked: Asked, *, within: Path | None = None
+) -> Study:
+    """Return the study of some scans.
+
+    Parameters
+    ----------
+    listing : the scans.
+    folder : for the results.
+    asked : what is asked of it.
+    within : the folder of several studies that this is one of.
+    """
+    naming: table.Naming = table.PlainNames()
+    if asked.derivatives is not None:
+        naming = bids_derivative.BidsNames(listing.root, asked.derivatives)
+    study = Study(
+        folder,
+        table.named(listing.subjects, naming, asked.unmasked),
+        Options(**asked.choices.options),
+        asked.reference,
+        asked.jobs,
+        asked.scheduler,
+        listing.table,
+        within,
+        listing.root,
+        asked.derivatives is not None,
+        asked.derivatives or {},
+        asked.partial,
+    )
+    if asked.preparing is not None:
+        raw = replace(
+            study,
+            folder=folder / PREPARED,
+            scans=scans_to_prepare(study.scans, listing.root),
+            preparing=asked.preparing,
+            given=None,
+            table=None,
+            within=within or folder,
+        )
+        step = PrepareStep.of(raw)
+        pairs = zip(raw.scans, study.scans, strict=True)
+        study = replace(study, raw=raw, scans=[_ready(step, one, scan) for one, scan in pairs])
+    return references.with_choices(study, asked.choices)
+
+
+def _ready(step: PrepareStep, raw: Subject, scan: Subject) -> Subject:
+    """Return a scan as it will be when it is prepared, with the places of its own results."""
+    mask = step.paths(raw).mask.relative_to(step.study.folder).as_posix()
+    outputs = {}
+    for channel, own in scan.outputs.items():
+        metadata, before = dict(own.metadata), raw.outputs[channel]
+        if "Sources" in metadata:
+            metadata["Sources"] = [f"bids:{PREPARED}:{one}" for one in (before.image, mask)]
+            if raw.mask is None and step.preparing.mask == "nonzero":
+                metadata["SkullStripped"] = before.metadata.get("SkullStripped", True)
+        outputs[channel] = own._replace(metadata=metadata)
+    return replace(step.prepared(raw), outputs=outputs)
+
+
+def assemble_preparation(
+    listing: table.Listing,
+    folder: Path,
+    preparing: Preparing,
+    options: Options,
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+) -> Study:
+    """Return the preparation of some scans, by itself.
+
+    Parameters
+    ----------
+    listing, folder : the scans, and the folder for the results.
+    preparing, options : what the user chose.
+    jobs, scheduler : see `Study`.
+    """
+    return Study(
+        folder,
+        scans_to_prepare(table.named(listing.subjects, table.PlainNames()), listing.root),
+        options,
+        jobs=jobs,
+        scheduler=scheduler,
+        table=listing.table,
+        root=listing.root,
+        preparing=preparing,
+    )

@@ -9,14 +9,14 @@ To add a step, write such a class in a module of its own, and name it in `ndflow
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
@@ -27,20 +27,14 @@ from ndflow.files.manifest import not_ours, outputs_in, outputs_of, unlisted
 from ndflow.files.model_files import read_model
 from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.subject import Subject
-from ndflow.study.checks import (
-    Compared,
-    ScanQuantiles,
-    SiteDistances,
-    compared_doubts,
-    site_distances,
-)
+from ndflow.study import checks
+from ndflow.study.checks import Compared, ScanQuantiles, SiteDistances
 from ndflow.study.plan import Study
-from ndflow.study.tasks import Failure, Outcome, Progress, Task, run_task, run_tasks
+from ndflow.study.tasks import Failure, Outcome, Progress, Task, failed, run_each
 from ndflow.subject.results import hashes
 from ndflow.values import JSON
 
 NEW, OTHERWISE = "new", "made with another version of ndflow"
-_DAMAGED = "its record is damaged"
 _ALONE = 1.0  # seconds that the main process looks at scans by itself, about the start of a worker
 _THREADS = 4
 
@@ -107,11 +101,6 @@ class Step(ABC):
         """Return the step of a study."""
         return cls(replace(study, scans=(), raw=None))
 
-    @property
-    def force(self) -> bool:
-        """Whether results may be replaced that somebody has changed."""
-        return self.study.options.force
-
     @abstractmethod
     def records(self, scan: Subject) -> list[Path]:
         """Return where its records go."""
@@ -146,67 +135,58 @@ def content_of(scan: Subject, inputs: Mapping[str, Sequence[str]]) -> tuple[str,
     return tuple(sha256 for name in names for sha256 in inputs.get(name, ()))
 
 
-class Look(NamedTuple):
-    """Whether the results of a step are up to date: why not; or what became of the scan."""
-
-    why: str | None
-    done: Done | None = None
-
-
-def look(step: Step, scan: Subject) -> Look:
-    """Say whether the results of a step are up to date, and if not, why."""
+def look(step: Step, scan: Subject) -> Done | str:
+    """Say what became of a scan whose results are up to date; otherwise, why they are not."""
     records = step.records(scan)
     if not all(record.exists() for record in records):
-        return Look(NEW)
-    payloads = [payload for record in records if (payload := _read(record)) is not None]
-    if len(payloads) < len(records):
-        return Look(_DAMAGED)
+        return NEW
+    if not (payloads := _payloads(records)):
+        return "its record is damaged"
     key = step.key(scan, contents(hashes(step.files(scan))))
     for record, payload in zip(records, payloads, strict=True):
         if payload.get("fingerprint") != key.fingerprint:
-            return Look(_changed(payload, key) or OTHERWISE)
+            return _changed(payload, key)
         for path, sha256 in outputs_of(record, payload).items():
             if not path.exists():
-                return Look(f"missing: {path.name}")
+                return f"missing: {path.name}"
             if sha256_of(path) != sha256:
-                return Look(f"changed: {path.name}")
-    return Look(None, step.kept(scan, key, payloads))
+                return f"changed: {path.name}"
+    return step.kept(scan, key, payloads)
 
 
-def _read(record: Path) -> Payload | None:
-    """Return what the file of a record holds; None if it is damaged."""
+def _payloads(records: Sequence[Path]) -> list[Payload]:
+    """Return what the files of records hold; nothing if any is damaged."""
     try:
-        return read_model(record).payload
+        return [read_model(record).payload for record in records]
     except FileError:
-        return None
+        return []
 
 
-def _changed(payload: Payload, key: Key) -> str | None:
+def _changed(payload: Payload, key: Key) -> str:
     """Return which settings or files differ from those of a record, in words."""
-    was, now = payload.get("settings") or {}, key.settings
-    names = [name for name in {**was, **now} if name in now and was.get(name) != _plain(now[name])]
+    was, now = payload.get("settings") or {}, json.loads(json.dumps(dict(key.settings)))
+    names = [name for name in now if was.get(name) != now[name]]
     read = payload.get("sha256") or {
         what: [file["sha256"] for file in files]
         for what, files in (payload.get("inputs") or {}).items()
     }
-    names += [w for w in key.inputs if [*read.get(w, ())] != [*key.inputs[w]]]
-    return f"changed: {', '.join(dict.fromkeys(names))}" if names else None
+    names += [what for what in key.inputs if [*read.get(what, ())] != [*key.inputs[what]]]
+    return f"changed: {', '.join(dict.fromkeys(names))}" if names else OTHERWISE
 
 
-def _plain(value: JSON) -> JSON:
-    """Return a setting as it is read back from JSON."""
-    return list(value) if isinstance(value, tuple) else value
-
-
-def do(step: Step, scan: Subject) -> Done:
-    """Make the results of a step, unless they are up to date."""
-    found = look(step, scan)
-    if found.done is not None:
-        return found.done
-    refuse_changed(step, scan)
-    for path in (*step.records(scan), *step.outputs(scan)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    return step.make(scan)
+def attempt(task: Task) -> Outcome:
+    """Make the results of a step for a scan, unless they are up to date."""
+    step, scan = task.arguments["step"], task.arguments["scan"]
+    try:
+        found = look(step, scan)
+        if isinstance(found, str):
+            refuse_changed(step, scan)
+            for path in (*step.records(scan), *step.outputs(scan)):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            found = step.make(scan)
+    except Exception as error:  # of any kind: it must not stop the other scans
+        return failed(task, error)
+    return Outcome(task.scan, found)
 
 
 def refuse_changed(step: Step, scan: Subject) -> None:
@@ -215,28 +195,18 @@ def refuse_changed(step: Step, scan: Subject) -> None:
     The latter is replaced by force, or if it is now given as an input.
     """
     records = step.records(scan)
-    damaged = [record for record in records if record.exists() and _read(record) is None]
-    if damaged and not step.force:
-        hint = "to keep it, copy it elsewhere; --force replaces it, and what was made with it"
-        raise FileError(damaged[0], "changed since ndflow wrote it", hint)
-    if not damaged:
-        for path in unlisted(records, step.outputs(scan)):
-            hint = "move it, or choose another folder for the results"
-            raise FileError(path, "exists, and was not written by ndflow", hint)
-    if step.force:
+    damaged = [record for record in records if record.exists() and not _payloads([record])]
+    for path in [] if damaged else unlisted(records, step.outputs(scan)):
+        hint = "move it, or choose another folder for the results"
+        raise FileError(path, "exists, and was not written by ndflow", hint)
+    edited = [path for record in records for path in not_ours(record, outputs_in(record))]
+    if step.study.options.force or not (changed := damaged or edited):
         return
-    given: set[str] | None = None
-    for record in records:
-        for path in not_ours(record, outputs_in(record)):
-            if given is None:
-                read = contents(hashes(step.files(scan)))
-                given = {sha256 for part in read.values() for sha256 in part}
-            if sha256_of(path) not in given:
-                hint = (
-                    "to keep it, copy it elsewhere; a mask can then be named in the table; "
-                    "--force replaces it"
-                )
-                raise FileError(path, "changed since ndflow wrote it", hint)
+    given = {one for part in contents(hashes(step.files(scan))).values() for one in part}
+    for path in changed:
+        if sha256_of(path) not in given:
+            hint = "to keep it, copy it elsewhere; a mask can then be named in the table; "
+            raise FileError(path, "changed since ndflow wrote it", f"{hint}--force replaces it")
 
 
 # ── many scans ────────────────────────────────────────────────────────────────────────────────────
@@ -250,24 +220,36 @@ class Pass:
     ----------
     done : what became of the scans that did not fail, by their names.
     failures : of the others that were tried.
+    seen : the first scan with each content.
     """
 
     done: dict[str, Done] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    seen: dict[tuple[str, ...], Subject] = field(default_factory=dict)
+
+    def note(self, task: Task, outcome: Outcome) -> Outcome:
+        """Note what became of a scan; one with the content of an earlier one has failed."""
+        scan = task.arguments["scan"]
+        if outcome.failure is None and (content := outcome.result.content):
+            other = self.seen.setdefault(content, scan)
+            if other is not scan:
+                cause = f"the same image as {other.path} ({scan.origin} and {other.origin})"
+                error = FileError(scan.path, cause, "remove one of them")
+                outcome = failed(task._replace(origin=""), error)
+        if outcome.failure is None:
+            self.done[scan.name] = outcome.result
+        else:
+            self.failures.append(outcome.failure)
+        return outcome
 
     @property
     def kept(self) -> int:
         """How many scans had been done before."""
         return sum(one.kept for one in self.done.values())
 
-    @property
-    def seconds(self) -> list[float]:
-        """How long each scan took that had not been done before."""
-        return [one.seconds for one in self.done.values() if not one.kept]
-
     def all_doubts(self) -> dict[str, tuple[Doubt, ...]]:
         """Return the doubts about scans, with those that only show in comparison with others."""
-        more = compared_doubts({name: one.compared for name, one in self.done.items()})
+        more = checks.compared_doubts({name: one.compared for name, one in self.done.items()})
         doubts = {name: (*one.doubts, *more.get(name, ())) for name, one in self.done.items()}
         return {name: own for name, own in doubts.items() if own}
 
@@ -275,16 +257,11 @@ class Pass:
         """Return how far apart the sites are, before and after; None of fewer than two scans."""
         known = [one for one in self.done.values() if one.quantiles is not None]
         quantiles = [one.quantiles for one in known if one.quantiles is not None]
-        return site_distances(quantiles, [one.compared.site for one in known])
+        return checks.site_distances(quantiles, [one.compared.site for one in known])
 
 
 def run_step(
-    step: Step | Callable[[Subject], Step],
-    scans: Sequence[Subject],
-    study: Study,
-    progress: Progress,
-    *,
-    apart: bool = False,
+    steps: Sequence[tuple[Step, Subject]], study: Study, progress: Progress, *, apart: bool = False
 ) -> Pass:
     """Do a step for many scans; one that fails is left out and reported, and the others go on.
 
@@ -293,77 +270,52 @@ def run_step(
 
     Parameters
     ----------
-    step : the same for all scans, or what gives that of each.
-    scans : the scans.
+    steps : the scans, and the step of each.
     study : says how many at a time, and where.
     progress : follows how far the run has come.
     apart : whether even a single scan has a process of its own, which can be stopped.
     """
-    result = Pass()
-    if not scans:
+    result, kept = Pass(), 0
+    if not steps:
         return result
-    tasks = []
-    for scan in scans:
-        own = step if isinstance(step, Step) else step(scan)
-        tasks.append(Task(scan.name, {"step": own, "scan": scan}, scan.origin))
-    progress.begin(own.name, len(tasks))
-    seen: dict[tuple[str, ...], Subject] = {}
-    left = iter(scans)
-
-    def note(outcome: Outcome) -> None:
-        scan = next(left)
-        content = outcome.result.content if outcome.failure is None else ()
-        other = seen.setdefault(content, scan) if content else scan
-        found = outcome if other is scan else _repeated(scan, other)
-        progress.step(own.name, found)
-        if found.failure is None:
-            result.done[scan.name] = found.result
-        else:
-            result.failures.append(found.failure)
-
-    first = 0
+    name = steps[0][0].name
+    tasks = [Task(scan.name, {"step": one, "scan": scan}, scan.origin) for one, scan in steps]
+    progress.begin(name, len(tasks))
     for outcome in _up_to_date(tasks, study, apart=apart):
-        note(outcome)
-        first += 1
-    rest = run_tasks(
-        do,
-        tasks[first:],
+        progress.step(name, result.note(tasks[kept], outcome))
+        kept += 1
+    rest = run_each(
+        attempt,
+        tasks[kept:],
         jobs=study.jobs,
         scheduler=study.scheduler,
         fewest=2 if len(tasks) < 2 else 1,  # the last scan of several has a process of its own, too
         apart=apart,
     )
     with closing(rest):
-        for outcome in rest:
-            note(outcome)
+        for task, outcome in zip(tasks[kept:], rest, strict=True):
+            progress.step(name, result.note(task, outcome))
     return result
 
 
 def _up_to_date(tasks: Sequence[Task], study: Study, *, apart: bool) -> Iterator[Outcome]:
     """Yield what became of the first scans, up to one that is not up to date."""
-    if study.scheduler is not None:
-        return
     until = time.monotonic() + (_ALONE if study.jobs != 1 or apart else math.inf)
-    first = 0
     with ThreadPoolExecutor(_THREADS) as pool:
-        while first < len(tasks) and time.monotonic() < until:
-            for outcome in pool.map(partial(run_task, _kept), tasks[first : first + _THREADS]):
-                if outcome.failure is not None or outcome.result is None:
+        for first in range(0, 0 if study.scheduler else len(tasks), _THREADS):
+            some = tasks[first : first + _THREADS]
+            if time.monotonic() > until:
+                return
+            for task, found in zip(some, pool.map(_looked, some), strict=True):
+                if not isinstance(found, Done):
                     return
-                yield outcome
-                first += 1
+                yield Outcome(task.scan, found)
 
 
-def _kept(step: Step, scan: Subject) -> Done | None:
-    return look(step, scan).done
-
-
-def _repeated(scan: Subject, other: Subject) -> Outcome:
-    """Return the failure of a scan that has the content of an earlier one."""
-    cause = f"the same image as {other.path} ({scan.origin} and {other.origin})"
-    error = FileError(scan.path, cause, "remove one of them")
-    failure = Failure(scan.name, f"{scan.path}: {cause}", error.hint, str(error), "")
-    return Outcome(scan.name, None, failure)
+def _looked(task: Task) -> Done | str:
+    with suppress(Exception):  # which `attempt` meets again
+        return look(**task.arguments)
+    return NEW
 
 
 def check_readable(step: Step, scan: Subject) -> None:

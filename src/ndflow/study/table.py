@@ -16,19 +16,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Protocol
+from unicodedata import normalize
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import identity_of
+from ndflow.files.outputs import safe_name, stem
 from ndflow.files.tables import MISSING, read_delimited, refuse_rows, write_table
-from ndflow.image.mask import to_be_found
+from ndflow.image.mask import FoundMask, to_be_found
 from ndflow.image.read import kind_of
 from ndflow.image.subject import ANY_CHANNEL, CHANNEL, Output, Subject, TissueMaps
-from ndflow.study.listing import Listing, alike, kept_mask
 
 FILES = ("image", "mask", "lesion", "gm", "wm", "csf")
 TEXTS = ("subject", "site")
@@ -39,9 +42,37 @@ _IMAGES = (".nii", ".mgh", ".hdr", ".img")
 _CLOSE_ENOUGH = 0.8  # where a column is missing: "T1" is near "T1w", but "age" is not near "image"
 _CLOSE = 0.84  # "masks" is near "mask", but "task", "side" and "age" are near nothing
 _OUR_NAME = "names of ours; rename them to keep them"
-_ONLY = "is only a covariate"
 
 Cells = Mapping[str, str]  # of a row, by column, without those that have no value
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Subjects, and where they were listed.
+
+    Attributes
+    ----------
+    subjects : as they were listed.
+    source : what messages call the list.
+    root : the folder that the sources of results are relative to.
+    table : the file of the list, if it is one.
+    unused : columns that are not used, and why not.
+    skipped : how many images are not scans, by reason.
+    warnings : for the user.
+    """
+
+    subjects: Sequence[Subject]
+    source: str
+    root: Path
+    table: str | None = None
+    unused: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+    def alone(self, channel: str) -> Listing:
+        """Return the same with one of several channels only."""
+        subjects = [subject.alone(channel) for subject in self.subjects]
+        return replace(self, subjects=subjects, source=f"{self.source} ({channel})")
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
@@ -68,14 +99,12 @@ def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
     if any("" in cells for _, cells in rows):
         unused["a column without a name"] = "name it in the first row to keep it"
     warnings = []
-    known_names = {"", *taken, *(channels if several else ())}
-    for name in columns:
-        cells_of = {cells[name] for _, cells in rows if name in cells}
-        if name not in known_names and misunderstood(name, cells_of, columns):
-            meant = nearest(name)
-            meant = None if meant in columns else meant
+    for name in (one for one in columns if one not in {"", *taken, *(channels if several else ())}):
+        holds_images = any(is_image(cells[name]) for _, cells in rows if name in cells)
+        meant = nearest(name) if nearest(name) not in columns else None
+        if holds_images or meant in TEXTS:
             unused[name] = f"{meant}?" if meant else "holds images"
-            what = "holds images, but is not used" if any(map(is_image, cells_of)) else _ONLY
+            what = "holds images, but is not used" if holds_images else "is only a covariate"
             hint = f"; rename it to {meant!r} if that is what it is" if meant else ""
             warnings.append(f"{path}: the column {name!r} {what}{hint}")
     if several and "image" in columns:
@@ -93,14 +122,11 @@ def check_channel_names(names: Sequence[str]) -> None:
     """Refuse names that cannot be those of channels, and the same name twice."""
     for name in names:
         if not re.fullmatch(CHANNEL, name):
-            raise InvalidValueError(
-                f"--channels: {name!r} is not a name of letters, digits, _, + and -; rename the "
-                f"column, for example to T1w"
-            )
+            words = f"--channels: {name!r} is not a name of letters, digits, _, + and -"
+            raise InvalidValueError(f"{words}; rename the column, for example to T1w")
         if name.lower() in _OTHER_MEANING:
-            raise InvalidValueError(
-                f"--channels: the column {name!r} has another meaning; name columns of images"
-            )
+            words = f"--channels: the column {name!r} has another meaning"
+            raise InvalidValueError(f"{words}; name columns of images")
     if len({name.lower() for name in names}) < len(names):
         raise InvalidValueError(f"--channels: {' '.join(names)}: the same twice; leave one out")
 
@@ -141,22 +167,6 @@ def nearest(name: str) -> str | None:
 def is_image(cell: str) -> bool:
     """Tell whether a cell is the name of an image."""
     return kind_of(cell) in _IMAGES
-
-
-def misunderstood(name: str, cells: Collection[str], known: Collection[str]) -> bool:
-    """Tell whether a covariate looks as if it was meant to be something else.
-
-    That is so if it holds images, or is named like a subject or a site that the table lacks. Other
-    numbers and words, such as the volume of a lesion, are covariates whatever their name.
-
-    Parameters
-    ----------
-    name : of the column.
-    cells : its values.
-    known : the known columns that the table has.
-    """
-    meant = nearest(name)
-    return any(map(is_image, cells)) or (meant in TEXTS and meant not in known)
 
 
 def _read(
@@ -205,6 +215,96 @@ def _scan(path: AnyPath, number: int, cells: Cells, channels: Sequence[str] = ()
         origin=f"row {number}",
     )
     return replace(subject, covariates=more) if more else subject
+
+
+# ── names of results ──────────────────────────────────────────────────────────────────────────────
+# Plain results are ``OUT/images/<name>.nii.gz`` with sidecars ``OUT/maps/<name>.json``; those of a
+# BIDS dataset have the names of a BIDS derivative, with sidecars beside the images.
+
+
+class Naming(Protocol):
+    """What results are called."""
+
+    def output(self, subject: Subject, image: str, name: str) -> Output:
+        """Return where the result of an image goes.
+
+        Parameters
+        ----------
+        subject : that it is of.
+        image : the file.
+        name : its name among others.
+        """
+
+
+class PlainNames:
+    """Results in a folder of images and one of sidecars."""
+
+    def output(self, subject: Subject, image: str, name: str) -> Output:
+        """Return where the result of an image goes; see `Naming`."""
+        return Output(name, f"images/{name}.nii.gz", f"maps/{name}.json")
+
+
+def named(
+    subjects: Sequence[Subject], naming: Naming, unmasked: FoundMask | None = None
+) -> list[Subject]:
+    """Return subjects with names of their own, and the places of their results.
+
+    An image is called like its file. Where several files have the same name, that of the person, or
+    else of the site, comes first.
+
+    Parameters
+    ----------
+    subjects : as they were listed.
+    naming : what results are called.
+    unmasked : the mask to find for subjects without one.
+
+    Raises
+    ------
+    FileError : if two images would have the same name, apart from upper and lower case.
+    """
+    called = Counter(alike(stem(str(image))) for one in subjects for image in one.images.values())
+    within = any(
+        len({alike(stem(str(image))) for image in one.images.values()}) < len(one.images)
+        for one in subjects
+    )
+    seen: dict[str, tuple[int, str, str]] = {}  # by name: which subject and channel, and its name
+    found = []
+    for place, subject in enumerate(subjects):
+        outputs = {}
+        for channel, image in subject.images.items():
+            name = stem(str(image))
+            if called[alike(name)] > (len(subject.images) if within else 1):
+                name = "_".join(part for part in (subject.person or subject.site, name) if part)
+            name = safe_name(f"{name}_{channel}" if within else name)
+            other = seen.setdefault(alike(name), (place, channel, name))
+            if other[:2] != (place, channel):
+                like = subjects[other[0]].origin
+                cause = f"{subject.origin}: the scan would be called {name}, like that of {like}"
+                but = "" if other[2] == name else f" ({other[2]})"
+                hint = "give them different subjects, or other file names"
+                raise FileError(str(image), f"{cause}{but}", hint)
+            outputs[channel] = naming.output(subject, str(image), name)
+        found.append(replace(subject, mask=subject.mask or unmasked, outputs=outputs))
+    return [replace(one, name=name) for one, name in zip(found, _names(found), strict=True)]
+
+
+def _names(subjects: Sequence[Subject]) -> list[str]:
+    """Return what subjects are called: like their only image; of several channels, like people."""
+    people = [subject.name or subject.person or "" for subject in subjects]
+    single = all(len(subject.images) == 1 for subject in subjects)
+    if single or not all(people) or len({*map(alike, people)}) < len(people):
+        return [subject.output.name for subject in subjects]
+    return [*map(safe_name, people)]
+
+
+def alike(name: str) -> str:
+    """Return what names have in common that differ only in case or in how accents are encoded."""
+    return normalize("NFC", normalize("NFC", name).casefold())
+
+
+def kept_mask(name: str) -> str:
+    """Return the file of a brain mask that a study finds, relative to its folder."""
+    return f"masks/{name}.nii.gz"
 
 
 # ── the list of a study ───────────────────────────────────────────────────────────────────────────

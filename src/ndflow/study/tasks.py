@@ -15,6 +15,7 @@ from ndflow.files.tables import read_delimited, write_table
 FAILURES = "failures.tsv"
 
 _COLUMNS = ("scan", "stage", "cause", "try")
+_BUG = "this is a bug in ndflow: please report it, with the output of -v"
 
 
 class Task(NamedTuple):
@@ -62,24 +63,33 @@ class Outcome(NamedTuple):
 
     scan: str
     result: Any
-    failure: Failure | None
+    failure: Failure | None = None
 
 
-def run_tasks(
-    function: Callable[..., Any],
+Outcomes = Generator[Outcome, None, None]
+
+
+def run_tasks(function: Callable[..., Any], tasks: Sequence[Task], **how: Any) -> Outcomes:
+    """Call a function once per task, see `run_each`; an exception becomes a failure."""
+    return run_each(partial(run_task, function), tasks, **how)
+
+
+def run_each(
+    run: Callable[[Task], Outcome],
     tasks: Sequence[Task],
     *,
     jobs: int = 1,
     scheduler: str | None = None,
     fewest: int = 2,
     apart: bool = False,
-) -> Generator[Outcome, None, None]:
-    """Call a function once per task.
+) -> Outcomes:
+    """Run all tasks.
 
     Parameters
     ----------
-    function : what to call; it and its results are sent between processes.
-    tasks : the arguments of each call.
+    run : gives the outcome of a task, and never raises an exception; it and its results are sent
+        between processes.
+    tasks : what to run.
     jobs : the number of processes; -1 for one per core.
     scheduler : the address or the scheduler file of a Dask cluster to use instead.
     fewest : the smallest number of tasks for which other processes are started.
@@ -90,21 +100,30 @@ def run_tasks(
     -------
     generator of Outcome
         One per task, in the order of the tasks. With one process, each task is run when its outcome
-        is asked for. Closing the generator stops the workers.
+        is asked for. Closing it stops the workers.
     """
     check_jobs(jobs)
     if scheduler is None and (not tasks or (not apart and (jobs == 1 or len(tasks) < fewest))):
-        for task in tasks:
-            yield run_task(function, task)
-        return
+        return _Here(run, tasks)  # type: ignore[return-value]
+    return _in_order(run, tasks, jobs, scheduler)
+
+
+class _Here(map):  # type: ignore[type-arg]
+    """Tasks of this process, without a frame of their own."""
+
+    def close(self) -> None:
+        """Do nothing: no worker is to be stopped."""
+
+
+def _in_order(
+    run: Callable[[Task], Outcome], tasks: Sequence[Task], jobs: int, scheduler: str | None
+) -> Outcomes:
     from ndflow.study.workers import run_in_workers
 
     early: dict[int, Outcome] = {}  # finished before one that comes before them
     following = 0
-    run = partial(run_task, function)
-    with closing(
-        run_in_workers(run, tasks, jobs=jobs, scheduler=scheduler, killed=_killed)
-    ) as outcomes:
+    found = run_in_workers(run, tasks, jobs=jobs, scheduler=scheduler, killed=_killed)
+    with closing(found) as outcomes:
         for index, outcome in outcomes:
             early[index] = outcome
             while following in early:
@@ -115,17 +134,42 @@ def run_tasks(
 def check_jobs(jobs: int) -> None:
     """Refuse an invalid number of processes."""
     if jobs < 1 and jobs != -1:
-        raise InvalidValueError(
-            f"jobs must be a positive number, or -1 for one per core, not {jobs}"
-        )
+        raise InvalidValueError(f"jobs must be positive, or -1 for one per core, not {jobs}")
 
 
 def run_task(function: Callable[..., Any], task: Task) -> Outcome:
     """Return the outcome of one task; an exception of the function becomes a failure."""
     try:
-        return Outcome(task.scan, function(**task.arguments), None)
+        return Outcome(task.scan, function(**task.arguments))
     except Exception as error:  # of any kind: it must not stop the other scans
-        return Outcome(task.scan, None, _with_origin(_failure(task.scan, error), task.origin))
+        return failed(task, error)
+
+
+def failed(task: Task, error: Exception) -> Outcome:
+    """Return the failure of a task; it says where the user named the scan."""
+    start = f"{task.scan}: "
+    if isinstance(error, FileError):
+        start, cause, hint = "", f"{error.path}: {error.cause}", error.hint
+    elif isinstance(error, NdflowError):
+        cause, semicolon, hint = str(error).rpartition("; ")
+        cause, hint = (cause, hint) if semicolon else (hint, "")
+    elif isinstance(error, MemoryError):
+        cause, hint = "not enough memory", "close other programs, or use fewer --jobs"
+    else:
+        cause, hint = f"unexpected {type(error).__name__}: {error}", _BUG
+    cause += f" ({task.origin})" if task.origin else ""
+    message = f"{start}{cause}; {hint}" if hint else start + cause
+    details = "".join(traceback.format_exception(error)) if error.__traceback__ else ""
+    return Outcome(task.scan, None, Failure(task.scan, cause, hint, message, details))
+
+
+def _killed(task: Task) -> Outcome:
+    cause = "its process was killed, twice or more"
+    hint = "it may need more memory: use fewer --jobs, or larger workers"
+    return failed(task, NdflowError(f"{cause}; {hint}"))
+
+
+# ── the list of failures ──────────────────────────────────────────────────────────────────────────
 
 
 def record_failures(
@@ -144,26 +188,23 @@ def record_failures(
     failures : of this run, by stage.
     """
     path = folder / FAILURES
+    rows: list[Sequence[str | None]] = [
+        (failure.scan, stage, failure.cause, failure.hint or None)
+        for stage, some in failures.items()
+        for failure in some
+    ]
     try:
         old = _listed(path)
     except FileError:
-        if not any(failures.values()):
-            return
-        raise
-    if not old and not any(failures.values()):
+        if rows:
+            raise
         return
-    rows: list[Sequence[str | None]] = []
     if tried is not None:
         done = {(scan, stage) for stage in tried for scan in tried[stage]}
-        rows += [cells for cells in old if tuple(cells[:2]) not in done]
-    rows += [
-        (failure.scan, stage, failure.cause, failure.hint or None)
-        for stage in failures
-        for failure in failures[stage]
-    ]
+        rows = [*(cells for cells in old if tuple(cells[:2]) not in done), *rows]
     if rows:
         write_table(path, _COLUMNS, rows)
-    else:
+    elif old:
         path.unlink(missing_ok=True)
 
 
@@ -187,42 +228,9 @@ def _listed(path: Path) -> list[list[str]]:
         columns, rows = read_delimited(path, delimiter="\t")
     except FileError:
         raise foreign from None
-    if not columns:
-        return []
-    if tuple(columns) != _COLUMNS or any(len(cells) != len(_COLUMNS) for _, cells in rows):
+    if columns and tuple(columns) != _COLUMNS:
         raise foreign
     return [list(cells) for _, cells in rows]
-
-
-def _with_origin(failure: Failure, origin: str) -> Failure:
-    """Return a failure whose message says where the user named the scan."""
-    if not origin:
-        return failure
-    cause = f"{failure.cause} ({origin})"
-    return failure._replace(cause=cause, message=failure.message.replace(failure.cause, cause, 1))
-
-
-def _killed(task: Task) -> Outcome:
-    cause = "its process was killed, twice or more"
-    hint = "it may need more memory: use fewer --jobs, or larger workers"
-    failure = Failure(task.scan, cause, hint, f"{task.scan}: {cause}; {hint}", "")
-    return Outcome(task.scan, None, _with_origin(failure, task.origin))
-
-
-def _failure(scan: str, error: Exception) -> Failure:
-    details = "".join(traceback.format_exception(error))
-    if isinstance(error, FileError):
-        return Failure(scan, f"{error.path}: {error.cause}", error.hint, str(error), details)
-    if isinstance(error, NdflowError):
-        cause, semicolon, hint = str(error).rpartition("; ")
-        cause, hint = (cause, hint) if semicolon else (hint, "")
-        return Failure(scan, cause, hint, f"{scan}: {error}", details)
-    if isinstance(error, MemoryError):
-        cause, hint = "not enough memory", "close other programs, or use fewer --jobs"
-    else:
-        cause = f"unexpected {type(error).__name__}: {error}"
-        hint = "this is a bug in ndflow: please report it, with the output of -v"
-    return Failure(scan, cause, hint, f"{scan}: {cause}; {hint}", details)
 
 
 # ── progress ──────────────────────────────────────────────────────────────────────────────────────

@@ -1,10 +1,11 @@
-"""The weight of each scan in the references of a study: equal, or such that sites are balanced.
+"""Covariates of scans, such as age: weights that balance them, and sites that differ in them.
+
+A table holds text. A covariate is a number if most of its values are, and then all must be, or be
+missing; otherwise its values are categories, of which there may be a few.
 
 A scan of which a covariate is not known has no part in references, but is normalised like the
 others. Within a site, weights are 1 on average, so sites have the same part in the common reference
 as without weights.
-
-Whether sites differ in age or another covariate, so that their averages do, and their maps too.
 
 Without weights, the map of a site takes the average of its scans to that of all, and what is due to
 age goes with it. With σ² the variance of age within sites, pooled, and τ² that of the true means of
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -38,12 +40,6 @@ from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance, balance
 from ndflow.study.plan import Study
 from ndflow.values import FloatArray, plural
-
-# ── covariates ────────────────────────────────────────────────────────────────────────────────────
-# Covariates of scans, such as age and sex, as columns of numbers or of categories.
-#
-# A table holds text. A covariate is a number if most of its values are, and then all must be, or be
-# missing; otherwise its values are categories, of which there may be a few.
 
 Columns = dict[str, NDArray[Any]]  # by covariate: numbers, or names; NaN or "" if not known
 
@@ -85,30 +81,24 @@ def number_of(text: str | None) -> float:
 
 def _column(scans: Sequence[Subject], name: str) -> NDArray[Any]:
     texts = [scan.covariates.get(name) for scan in scans]
-    given = [scan for scan in scans if name in scan.covariates]
-    if not given:
+    numbers = np.array([number_of(text) for text in texts])
+    given = [text is not None for text in texts]
+    if not any(given):
         known = ", ".join(sorted({other for scan in scans for other in scan.covariates}))
-        raise InvalidValueError(
-            f"no scan has a covariate {name!r}; the covariates are: {known or 'none'}"
-        )
-    wrong = [scan for scan in given if math.isnan(number_of(scan.covariates[name]))]
-    if 2 * len(wrong) < len(given):
+        words = f"no scan has a covariate {name!r}; the covariates are: {known or 'none'}"
+        raise InvalidValueError(words)
+    wrong = [scan for scan, bad in zip(scans, given & np.isnan(numbers), strict=True) if bad]
+    if 2 * len(wrong) < sum(given):
         if wrong:
             cells = [f"{one.covariates[name]!r} ({one.origin or one.name})" for one in wrong]
-            raise InvalidValueError(
-                f"some values of {name} are no numbers: {_first(cells)}; correct them, or write "
-                f"n/a where it is not known"
-            )
-        return np.array([number_of(text) for text in texts])
-    spelled = {
-        text.casefold(): text for text in sorted({one for one in texts if one}, reverse=True)
-    }
+            words = f"some values of {name} are no numbers: {_first(cells)}; correct them, or write"
+            raise InvalidValueError(f"{words} n/a where it is not known")
+        return numbers
+    spelled = {text.casefold(): text for text in sorted(filter(None, texts), reverse=True)}
     if len(spelled) > _MOST_CATEGORIES:
-        raise InvalidValueError(
-            f"{name} has {len(spelled)} different values, which are no numbers; choose a "
-            f"covariate of numbers, or of at most {_MOST_CATEGORIES} categories"
-        )
-    return np.array(["" if text is None else spelled[text.casefold()] for text in texts])
+        words = f"{name} has {len(spelled)} different values, which are no numbers; choose numbers"
+        raise InvalidValueError(f"{words}, or at most {_MOST_CATEGORIES} categories")
+    return np.array([spelled[text.casefold()] if text else "" for text in texts])
 
 
 def _first(names: Sequence[str]) -> str:
@@ -151,29 +141,22 @@ EQUAL = ScanWeights({}, {}, {}, {})
 def scan_weights(study: Study, scans: Sequence[Subject]) -> ScanWeights:
     """Return the weights of some scans of a study in its references."""
     names = study.options.balance
-    if not names or not scans:
-        return EQUAL
-    columns = columns_of(scans, names)
+    columns = columns_of(scans, names) if scans else {}
     known = known_in(columns, len(scans))
-    places = np.flatnonzero(known)
-    weighted = [scans[place] for place in places]
-    weights = {scan.name: 0.0 for scan in scans}
-    if not weighted:
+    weighted = [scan for scan, one in zip(scans, known, strict=True) if one]
+    if not names or not weighted:
         return EQUAL
-    found = balance(
-        {name: values[places] for name, values in columns.items()},
-        [scan.site or "" for scan in weighted],
-    )
-    sites = {
-        site: replace(own, unknown=sum(scan.site == site for scan in scans) - own.scans)
-        for site, own in found.sites.items()
+    sites = [scan.site or "" for scan in weighted]
+    found = balance({name: values[known] for name, values in columns.items()}, sites)
+    counts = Counter(scan.site or "" for scan in scans)
+    # Where nothing is known of a site, nothing is weighted.
+    weights = {scan.name: float((scan.site or "") not in found.sites) for scan in scans}
+    for scan, site, share in zip(weighted, sites, found.weights, strict=True):
+        weights[scan.name] = float(share) * found.sites[site].scans
+    achieved = {
+        site: replace(own, unknown=counts[site] - own.scans) for site, own in found.sites.items()
     }
-    for scan, share in zip(weighted, found.weights, strict=True):
-        weights[scan.name] = float(share) * sites[scan.site or ""].scans
-    for scan in scans:
-        if (scan.site or "") not in sites:  # nothing is known of its site, so nothing is weighted
-            weights[scan.name] = 1.0
-    return ScanWeights(weights, sites, found.target, found.sds)
+    return ScanWeights(weights, achieved, found.target, found.sds)
 
 
 def check_balance(study: Study) -> None:
@@ -182,32 +165,27 @@ def check_balance(study: Study) -> None:
     if not names:
         return
     if study.given is not None:
-        raise InvalidValueError(
-            "--balance is for references made from these scans, but --reference gives one; leave "
-            "out one of them"
-        )
+        words = "--balance is for references made from these scans, but --reference gives one"
+        raise InvalidValueError(f"{words}; leave out one of them")
     for scan in study.scans:
         if scan.site is None:
             hint = "--balance compares sites: name them in the table or in participants.tsv"
             raise FileError(scan.path, f"its site is not known ({scan.origin})", hint)
     sites = sorted(study.site_counts)
     if len(sites) < 2:
-        raise InvalidValueError(
-            f"--balance makes sites alike, but all scans are from one, {sites[0]}; leave it out"
-        )
+        words = "--balance makes sites alike, but all scans are from one"
+        raise InvalidValueError(f"{words}, {sites[0]}; leave it out")
     columns = columns_of(study.scans, names)
     known = known_in(columns, len(study.scans))
     there = {scan.site for scan, one in zip(study.scans, known, strict=True) if one}
-    if lacking := [site for site in sites if site not in there]:
-        raise InvalidValueError(
-            f"--balance: no scan from {lacking[0]} has all of {', '.join(names)}; add them to the "
-            f"table, or choose fewer"
-        )
+    for site in sites:
+        if site not in there:
+            words = f"--balance: no scan from {site} has all of {', '.join(names)}"
+            raise InvalidValueError(f"{words}; add them to the table, or choose fewer")
     for name, values in columns.items():
         if len({*values[known].tolist()}) == 1:
-            raise InvalidValueError(
-                f"--balance {name}: it is {values[known][0]} for all scans; leave {name} out"
-            )
+            words = f"--balance {name}: it is {values[known][0]} for all scans"
+            raise InvalidValueError(f"{words}; leave {name} out")
 
 
 # ── sites whose people differ ─────────────────────────────────────────────────────────────────────
@@ -310,36 +288,21 @@ def balance_doubts(
         name = max(left, key=left.__getitem__)
         if left[name] > _BALANCED:
             is_number = name in covariates
-            what = f"the {'mean' if is_number else 'share of'} {name}"
             before, after, wanted = (
                 f"{value:.3g}" if is_number else f"{100 * value:.0f} %"
                 for value in (own.before[name], own.after[name], weights.target[name])
             )
             goal = f"{wanted}, as at the other sites"
-            why = (
-                f"no weights give it {goal}"
-                if own.outside
-                else f"with {goal}, too few effective scans would be left"
-            )
-            found.append(
-                Doubt(
-                    NOT_BALANCED,
-                    f"At {site}, weights change {what} from {before} to {after} only: {why}.",
-                    "the rest of the difference is in the map of this site: look at effects within "
-                    "sites, not between them",
-                )
-            )
+            why = f"with {goal}, too few effective scans would be left"
+            why = f"no weights give it {goal}" if own.outside else why
+            what = f"the {'mean' if is_number else 'share of'} {name}"
+            text = f"At {site}, weights change {what} from {before} to {after} only: {why}."
+            hint = "the rest of the difference is in the map of this site: look at effects within "
+            found.append(Doubt(NOT_BALANCED, text, f"{hint}sites, not between them"))
     weighted = {scan.name for scan in weights.weighted(scans)}
-    without = [scan.name for scan in scans if scan.name not in weighted]
-    if without:
-        what = " or ".join(covariates)
-        found.append(
-            Doubt(
-                NOT_KNOWN,
-                f"{what[:1].upper()}{what[1:]} of {plural(len(without), 'scan')} is not known: "
-                f"{_first(without)}.",
-                "they are normalised, but have no part in the references; complete the table if "
-                "you can",
-            )
-        )
+    if without := [scan.name for scan in scans if scan.name not in weighted]:
+        what, count = " or ".join(covariates), plural(len(without), "scan")
+        text = f"{what[:1].upper()}{what[1:]} of {count} is not known: {_first(without)}."
+        hint = "they are normalised, but have no part in the references; complete the table if you "
+        found.append(Doubt(NOT_KNOWN, text, f"{hint}can"))
     return tuple(found)

@@ -30,6 +30,7 @@ from joblib import effective_n_jobs
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
+from ndflow._version import installing
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.model_files import read_bounded
 
@@ -257,7 +258,7 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Any:
         from distributed import Client
     except ImportError:
         raise InvalidValueError(
-            "--scheduler needs Dask, which is not installed; pip install 'ndflow[cluster]'"
+            f"--scheduler needs Dask, which is not installed; try {installing('cluster')}"
         ) from None
     by_file = _is_file(scheduler)
     if by_file:

@@ -149,7 +149,7 @@ def _distance_doubts(
     if left > aligned + _FURTHER:
         found.append(
             Doubt(
-                "worse than alignment",
+                "worse than z-scoring",
                 f"The result is further from its target (Wasserstein distance of {left:.3f} "
                 f"standard deviations) than after alignment alone ({aligned:.3f}).",
                 shortcoming,
@@ -172,9 +172,9 @@ def _slope_doubts(at: FloatArray, slopes: FloatArray, shares: FloatArray) -> lis
     if (share := float(shares[steep].sum())) > _STEEP_SHARE:
         found.append(
             Doubt(
-                "steep map",
+                "noise amplified",
                 f"The map stretches {share:.1%} of the voxels more than {_STEEP:g} times as much "
-                f"as the alignment does (up to {slopes.max():.3g} times; {_ends(at[steep])}).",
+                f"as z-scoring does (up to {slopes.max():.3g} times; {_ends(at[steep])}).",
                 "noise is stretched there too, so look at these voxels in the result",
             )
         )
@@ -182,8 +182,8 @@ def _slope_doubts(at: FloatArray, slopes: FloatArray, shares: FloatArray) -> lis
         found.append(
             Doubt(
                 "flat map",
-                f"The map squeezes {share:.1%} of the voxels to less than {_FLAT:g} of what the "
-                f"alignment leaves (down to {slopes.min():.2g}; {_ends(at[flat])}).",
+                f"The map squeezes {share:.1%} of the voxels to less than {_FLAT:g} of what "
+                f"z-scoring leaves (down to {slopes.min():.2g}; {_ends(at[flat])}).",
                 "contrast may be lost there, so look at these voxels in the result",
             )
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndflow._version import installing
 from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.errors import InvalidValueError
@@ -33,7 +34,7 @@ def check_figures() -> None:
     """Raise an error if matplotlib is not installed."""
     if not has_figures():
         raise InvalidValueError(
-            "a figure needs matplotlib, which is not installed; try pip install 'ndflow[report]'"
+            f"a figure needs matplotlib, which is not installed; try {installing('report')}"
         )
 
 

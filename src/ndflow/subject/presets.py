@@ -98,11 +98,6 @@ class StudyFacts:
         return self.with_maps == self.scans and self.one_labeller
 
     @property
-    def knows_tissues(self) -> bool:
-        """Whether the tissues of a reference of these scans are known, from maps or without."""
-        return self.can_split or (self.with_maps > 0 and self.one_labeller)
-
-    @property
     def sites_known(self) -> bool:
         """Whether the site of each scan is known."""
         return sum(self.sites.values()) == self.scans
@@ -386,7 +381,7 @@ def _target(facts: StudyFacts) -> _Decision:
     if facts.scans < AUTO.scans:
         few = f"only {plural(facts.scans, 'scan')}"
         return _Decision("average", (few,) if facts.one_labeller else (facts.map_words, few))
-    if not facts.knows_tissues:
+    if not (facts.can_split or (facts.with_maps and facts.one_labeller)):
         return _Decision("average", (facts.map_words, "no tissues that can be told apart"))
     return _Decision("adaptive", (facts.map_words,))
 

@@ -279,6 +279,7 @@ class StudyRecord(FileRecord):
     done, failed : how many scans of each step, by its name; and how many failed.
     doubts, of_study : what to check by eye, by the name of the scan; and about the whole study.
     balance : what the weights of each site achieve, if scans are weighted.
+    made_from : the hash of all that the references were made from; None in older studies.
     """
 
     kind: ClassVar[str] = "study"
@@ -300,6 +301,7 @@ class StudyRecord(FileRecord):
     of_study: tuple[Doubt, ...] = ()
     preset: PresetRecord | None = None
     balance: dict[str, SiteBalance] = field(default_factory=dict)
+    made_from: str | None = None
 
     @property
     def is_preparation(self) -> bool:

@@ -127,12 +127,14 @@ def reference(
         raise InvalidValueError(f"mask must be {len(sources)}, one per source, not {len(inside)}")
     options = Options(method=method, landmarks=landmarks)
     models = [_model_of(source, one, options) for source, one in zip(sources, inside, strict=True)]
+    if any(len(one.models) > 1 for one in models):
+        raise InvalidValueError("sources must be of one channel, or of several together")
     if channel is None and len({one.channel_names for one in models}) == 1:
         channel = models[0].channel_names or None
     if names is None and len(files) == len(sources):
         names = [stem(file) for file in files]
     made = average_models(
-        [_only(one) for one in models],
+        [next(iter(one.models.values())) for one in models],
         options,
         names=names,
         weights=None if weights is None else [float(w) for w in np.asarray(weights).ravel()],
@@ -144,13 +146,6 @@ def reference(
     if output is not None:
         ReferenceModel(made).write(output, force=force, inputs=files)
     return made
-
-
-def _only(source: SourceModel) -> DensityModel:
-    """Return the one density of a source."""
-    if len(source.models) > 1:
-        raise InvalidValueError("sources must be of one channel, or of several together")
-    return next(iter(source.models.values()))
 
 
 def read_source(subject: Subject, *, options: Options) -> SourceModel:

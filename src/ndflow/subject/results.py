@@ -86,7 +86,7 @@ class Result:
         """Return one line: what there is, and how the match ended."""
         what = f"written to {self.output}" if self.output is not None else "in memory"
         match = f", {self.record.match.message}" if self.record.match else ""
-        doubts = f", {plural(len(self.doubts), 'doubt')}" if self.doubts else ""
+        doubts = f", {len(self.doubts)} to inspect" if self.doubts else ""
         return f"<ndflow Result {what}{match}, {plural(len(self.warnings), 'warning')}{doubts}>"
 
     def _repr_html_(self) -> str:
@@ -163,22 +163,19 @@ def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: 
 
     Not even by force is an image replaced that we did not write, unless it is empty.
     """
-    for output in outputs:
-        if output is not None:
-            _check_result(output, all_files(inputs), options)
-
-
-def _check_result(output: AnyPath, given: Sequence[str], options: Options) -> None:
-    check_output(output, dtype=options.dtype, force=options.force, inputs=given)
-    foreign = not_ours(sidecar_of(output), [Path(name) for name in files_of(output)])
-    if foreign and foreign[0].exists() and foreign[0].stat().st_size:
-        cause = "exists, and was not written by ndflow"
-        raise FileError(foreign[0], cause, "choose another name for the output, or move it")
-    try:
-        check_new_model(sidecar_of(output), force=options.force, inputs=given, may_be_damaged=False)
-    except FileError as error:
-        hint = f"it would be the sidecar of {Path(output).name}: {error.hint}"
-        raise FileError(error.path, error.cause, hint) from None
+    given, force = all_files(inputs), options.force
+    for output in (one for one in outputs if one is not None):
+        check_output(output, dtype=options.dtype, force=force, inputs=given)
+        sidecar = sidecar_of(output)
+        foreign = not_ours(sidecar, [Path(name) for name in files_of(output)])
+        if foreign and foreign[0].exists() and foreign[0].stat().st_size:
+            cause = "exists, and was not written by ndflow"
+            raise FileError(foreign[0], cause, "choose another name for the output, or move it")
+        try:
+            check_new_model(sidecar, force=force, inputs=given, may_be_damaged=False)
+        except FileError as error:
+            hint = f"it would be the sidecar of {Path(output).name}: {error.hint}"
+            raise FileError(error.path, error.cause, hint) from None
 
 
 def deliver(

@@ -331,13 +331,6 @@ def for_method(target: Target, options: Options) -> Target:
     return target._replace(model=needed)
 
 
-def _marginals(mixture: GaussianMixture) -> list[GaussianMixture]:
-    """Return the density of each channel."""
-    if mixture.channels == 1:
-        return [mixture]
-    return [marginal(mixture, place) for place in range(mixture.channels)]
-
-
 def check_units(
     options: Options,
     *,
@@ -417,7 +410,9 @@ def with_scale(options: Options, *, has_units: bool) -> Options:
 
 def units_of(target: Target, options: Options) -> Affine | None:
     """Return the map from the target's units to those of the result; None if they are the same."""
-    parts = [_units(one, target.has_units, options) for one in _marginals(target.model.mixture)]
+    mixture, channels = target.model.mixture, range(target.model.mixture.channels)
+    own = [mixture] if len(channels) == 1 else [marginal(mixture, place) for place in channels]
+    parts = [_units(one, target.has_units, options) for one in own]
     if all(part == (1.0, 0.0) for part in parts):
         return None
     factors, offsets = zip(*parts, strict=True)

@@ -141,16 +141,12 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
     ):
         if source is not None and not to_be_found(source):
             masks[what] = read_mask(source, max_bytes=max_bytes, **fewest)
-    volumes = tuple(
-        read_volume(
-            image, max_bytes=max_bytes, **({"called": f"the image {name}"} if several else {})
-        )
-        for name, image in subject.images.items()
-    )
-    files = {
-        name if several else "image": volume.files
-        for name, volume in zip(subject.images, volumes, strict=True)
-    }
+    found, files = [], {}
+    for name, image in subject.images.items():
+        called = {"called": f"the image {name}"} if several else {}
+        found.append(read_volume(image, max_bytes=max_bytes, **called))
+        files[name if several else "image"] = found[-1].files
+    volumes = tuple(found)
     inside: Inside
     if "mask" in masks:
         inside, found_brain = _flat(masks["mask"].inside), masks["mask"].found

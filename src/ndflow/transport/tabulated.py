@@ -114,10 +114,12 @@ class Tabulated(IntensityMap):
         widths, left, right = self._cells
         t = np.clip(share, 0.0, 1.0)
         h = widths[cell]
-        step = self.values[cell + 1] - self.values[cell]
+        start: FloatArray = self.values[cell]
+        step = self.values[cell + 1] - start
         bend = h * t * (1 - t) * (left[cell] * (1 - t) - right[cell] * t)
         outside = np.where(share < 0, self.slopes[0], self.slopes[-1]) * h * (share - t)
-        return self.values[cell] + (t * step + bend) + outside
+        found: FloatArray = start + (t * step + bend) + outside
+        return found
 
     def _slope(self, cell: NDArray[np.intp], share: FloatArray) -> FloatArray:
         _, left, right = self._cells

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ndflow._version import __version__, versions
+from ndflow._version import __version__, installing, versions
 from ndflow.cli import options as shared
 from ndflow.errors import InvalidValueError
 
@@ -142,10 +142,10 @@ def _installed() -> Iterator[str]:
         name, condition = _NAME.match(one), _EXTRA.search(one)
         by_extra.get(condition[1] if condition else "", []).append(name[0] if name else one)
     for extra, names in by_extra.items():
-        label, package = (f"[{extra}]", f"'ndflow[{extra}]'") if extra else ("needs    ", "ndflow")
+        label = f"[{extra}]" if extra else "needs    "
         found = versions(*names)
         if missing := [name for name in names if name not in found]:
-            yield f"{label} lacks {', '.join(missing)}; pip install {package}"
+            yield f"{label} lacks {', '.join(missing)}; try {installing(extra or 'all')}"
         else:
             yield f"{label} {', '.join(f'{name} {found[name]}' for name in names)}"
 

@@ -42,7 +42,7 @@ def fit(
         The file to write (.json); or a folder, for several scans. Channels go to one file.
     mask
         The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
-        (requires pip install 'ndflow[prepare]'), or `auto` to find the foreground. Default:
+        (requires the extra `prepare`), or `auto` to find the foreground. Default:
         `nonzero`, all nonzero voxels.
     exclude
         For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
@@ -104,7 +104,7 @@ def reference(
         The file to write (.json).
     mask
         The brain mask of each image, in the same order, not counting mixtures; or `brain` to find
-        the brains in T1w images (requires pip install 'ndflow[prepare]'), or `auto` to find the
+        the brains in T1w images (requires the extra `prepare`), or `auto` to find the
         foreground. Default: `nonzero`, all nonzero voxels.
     exclude
         For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for

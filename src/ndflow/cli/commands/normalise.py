@@ -50,7 +50,7 @@ def normalise(
         The file to write; or a folder, for several scans or channels.
     mask
         The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
-        (requires pip install 'ndflow[prepare]'), or `auto` to find the foreground. Default:
+        (requires the extra `prepare`), or `auto` to find the foreground. Default:
         `nonzero`, all nonzero voxels.
     to_mask
         The brain mask of a target that is an image; or `brain` or `auto`. Default: all nonzero

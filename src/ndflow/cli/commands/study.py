@@ -158,11 +158,11 @@ def prepare(
     """Prepare raw scans for a study: brain masks, bias fields and tissue maps.
 
     For each scan, the brain is found (deepbet), the bias field removed (N4), and a template brain
-    deformed to the scan (ANTs) to find CSF, GM and WM. Results have the names of a BIDS
+    deformed to the scan (greedy) to find CSF, GM and WM. Results have the names of a BIDS
     derivative; OUT/study.tsv lists them for `ndflow cohort`, and OUT/report.html shows them. Run
     the same command again to resume: only what is missing or out of date is done.
 
-    Requires pip install 'ndflow[prepare]'; docs/guides/preparation.md says more.
+    Requires the extra `prepare`; docs/guides/preparation.md says more.
 
     Example: `ndflow prepare raw.tsv OUT --jobs 4`, then `ndflow cohort OUT/study.tsv OUT2`
 
@@ -196,7 +196,7 @@ def prepare(
     from ndflow.errors import InvalidValueError
     from ndflow.image.subject import ANY_CHANNEL
     from ndflow.options import Options, Preparing
-    from ndflow.study.assemble import assemble_preparation
+    from ndflow.study.run import assemble_preparation
     from ndflow.study.table import is_image
 
     if output is not None and pattern is None:
