@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +53,18 @@ def typed(*words: object, code: int = 0) -> None:
     was printed.
     """
     assert execute(*words) == code
+
+
+@contextmanager
+def without_workers() -> Iterator[None]:
+    """Do the work of worker processes in this one, which is quicker, and can be patched."""
+
+    def here(function: Callable[[Any], Any], tasks: Sequence[Any], **_: Any) -> Iterator[Any]:
+        yield from ((number, function(task)) for number, task in enumerate(tasks))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ndflow.study.workers.run_in_workers", here)
+        yield
 
 
 def in_a_process(*words: object, **environment: str) -> Ran:

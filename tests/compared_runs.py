@@ -16,10 +16,9 @@ from ndflow.evaluation.comparison import Comparison, compare
 from ndflow.evaluation.tables import tables
 from ndflow.options import DType, Options
 from ndflow.study.finished import read_finished
-from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import Study
 from ndflow.study.run import run_study
-from ndflow.study.table import read_table
+from ndflow.study.table import PlainNames, named, read_table
 
 NAMES = [f"s{number:02}" for number in range(12)]
 SITE = [site for site in SITES for _ in range(4)]

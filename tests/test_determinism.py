@@ -82,23 +82,10 @@ def checksums(threads: int, hash_seed: int) -> dict[str, str | int]:
     return json.loads(result.stdout)
 
 
-@pytest.fixture(scope="module")
-def alone() -> dict[str, str | int]:
-    return checksums(threads=1, hash_seed=0)
-
-
-def test_there_are_enough_bins_for_blas_to_use_threads(alone: dict[str, str | int]) -> None:
-    assert alone["bins 1"] > 1000
-    assert alone["bins 2"] > 4000
-    assert alone["bins 3"] > 4000
-
-
-def test_another_process_gives_the_same_bytes(alone: dict[str, str | int]) -> None:
-    assert checksums(threads=1, hash_seed=1) == alone
-
-
-def test_two_blas_threads_give_the_same_bytes_as_one(alone: dict[str, str | int]) -> None:
-    assert checksums(threads=2, hash_seed=0) == alone
+def test_two_blas_threads_in_another_process_give_the_same_bytes() -> None:
+    alone = checksums(threads=1, hash_seed=0)
+    assert min(alone[f"bins {d}"] for d in (1, 2, 3)) > 1000  # enough for BLAS to use threads
+    assert checksums(threads=2, hash_seed=1) == alone
 
 
 # Whether threads change a sum depends on the machine, the BLAS and the sizes, so the test above can
@@ -131,23 +118,6 @@ def uses_of_blas(source: str) -> list[str]:
             case ast.Call(keywords=keywords) if any(k.arg == "optimize" for k in keywords):
                 found.append(f"line {node.lineno}: optimize")
     return found
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "c = a @ b",
-        "a @= b",
-        "np.dot(a, b)",
-        "numpy.matmul(a, b)",
-        "a.dot(b)",
-        "np.linalg.norm(a)",
-        "from numpy import inner",
-        "np.einsum('ij,jk', a, b, optimize=True)",
-    ],
-)
-def test_a_product_through_blas_is_noticed(line: str) -> None:
-    assert uses_of_blas(line)
 
 
 MATHEMATICS = sorted(

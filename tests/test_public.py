@@ -1,7 +1,9 @@
-"""The public names, the options that verbs take, and what importing the package costs."""
+"""What importing the package costs, what its functions take, and the examples in docstrings."""
 
-import ast
+import doctest
+import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,34 +15,6 @@ import pytest
 
 import ndflow
 from ndflow.options import Preparing, options_of
-
-
-@pytest.mark.parametrize("name", ndflow.__all__)
-def test_every_public_name_exists_and_says_what_it_is(name: str) -> None:
-    thing = getattr(ndflow, name)
-    text = thing.__doc__ or ""
-    assert text.strip()
-    assert not text.startswith(f"{name}(")  # what a dataclass or named tuple writes by itself
-
-
-def test_the_list_is_what_editors_and_type_checkers_see() -> None:
-    # Names come when they are used; those for people who read the source are imported for them.
-    tree = ast.parse(inspect.getsource(ndflow))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    shown = {alias.name for node in block.body for alias in node.names}
-    assert shown == set(ndflow.__all__)
-
-
-def test_editors_list_the_public_names_and_nothing_else() -> None:
-    assert set(dir(ndflow)) == {*ndflow.__all__, "__version__"}
-    ndflow.normalise, ndflow.Affine  # noqa: B018 - what is imported by now makes no difference
-    assert set(dir(ndflow)) == {*ndflow.__all__, "__version__"}
-
-
-def test_a_name_that_does_not_exist_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'normalisation'"):
-        ndflow.normalisation  # noqa: B018
-
 
 # ── the options of verbs ─────────────────────────────────────────────────────────────────────────
 
@@ -66,18 +40,6 @@ def test_defaults_are_those_of_the_options(verb: str) -> None:
         if name in defaults and (verb, name) not in OTHERWISE:
             assert (name, one.default) == (name, defaults[name])
             assert type(one.default) is type(defaults[name])
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_parameter_is_explained_once(verb: str) -> None:
-    function = getattr(ndflow, verb)
-    text = inspect.getdoc(function) or ""
-    _, _, rest = text.partition("Parameters\n----------\n")
-    parameters, returns, _ = rest.partition("\n\nReturns\n-------\n")
-    assert returns
-    lines = [line for line in parameters.splitlines() if line and not line.startswith(" ")]
-    names = [name for line in lines for name in line.partition(" : ")[0].split(", ")]
-    assert sorted(names) == sorted(inspect.signature(function).parameters)
 
 
 def test_both_spellings_are_one_function() -> None:
@@ -129,3 +91,23 @@ def test_what_cannot_be_a_path_is_refused_by_name(
 ) -> None:
     with pytest.raises(ndflow.InvalidValueError, match=f"^{message}, not 3$"):
         call(3)
+
+
+NEED_TORCH = {  # whose examples run in tests/needs_torch
+    f"ndflow.integrations.{name}" for name in ("monai", "torchio")
+}
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(ndflow.__path__, "ndflow.")
+    if not module.name.endswith("__main__") and module.name not in NEED_TORCH
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_give_what_they_say(name: str) -> None:
+    module = importlib.import_module(name)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    found: list[str] = []
+    for example in doctest.DocTestFinder().find(module, name):
+        runner.run(example, out=found.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(found)

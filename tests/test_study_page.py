@@ -1,6 +1,5 @@
 """The numbers of docs/study.md: what they mean, and that the page is whole."""
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,14 +28,6 @@ def results() -> Iterator[ModuleType]:
 @pytest.fixture
 def values() -> np.ndarray:
     return np.random.default_rng(3).normal(size=(len(SITES), 9)).cumsum(axis=1)
-
-
-def test_the_page_has_all_its_numbers_and_figures() -> None:
-    page = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
-    assert not re.search(r"[{}]|\bnan\b", page)
-    figures = re.findall(r"\]\((figures/[^)]+)\)", page)
-    assert figures
-    assert all((ROOT / "docs" / figure).exists() for figure in figures)
 
 
 def test_statistics_are_those_of_an_evaluation(results: ModuleType, values: np.ndarray) -> None:
@@ -90,12 +81,3 @@ def test_ratios_are_of_the_same_people(results: ModuleType, values: np.ndarray) 
     found = results.estimates({"one": values, "twice": 2 * values}, results.mean_sd, SITES)
     ratio = results.over(found, "one")["twice"].interval
     assert ratio == pytest.approx((2, 2, 2))
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(0.0529, ".053"), (-0.2, "−.200"), (1.5, "1.500"), (-0.0001, ".000")]
-)
-def test_numbers_are_written_without_a_leading_zero(
-    results: ModuleType, number: float, text: str
-) -> None:
-    assert results.text(number, 3) == text

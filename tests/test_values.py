@@ -1,15 +1,31 @@
-"""Values are frozen, own their arrays, and reject what makes no sense, wherever it comes from."""
+"""Values own their arrays, refuse nonsense, and survive JSON to the last bit."""
 
+import copy
 import dataclasses
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from mixtures import random_mixture
+from hypothesis import given
+from hypothesis import strategies as st
+from mixtures import mixtures, random_mixture
 
 import ndflow
 import ndflow.population
-from ndflow.values import Value
+from ndflow import Affine, Chain, Fit, GaussianMixture, Histogram, IntensityMap
+from ndflow.population import Landmarks
+from ndflow.transport import (
+    Flow,
+    InverseTabulated,
+    LinearTails,
+    Match,
+    PiecewiseLinear,
+    QuantileMap,
+    Tabulated,
+)
+from ndflow.values import Status, Value
 
 MIXTURE = ndflow.GaussianMixture([0.4, 0.6], [0.0, 3.0], [1.0, 4.0])
 OTHER = ndflow.GaussianMixture([0.4, 0.6], [0.5, 2.0], [2.0, 2.0])
@@ -49,68 +65,6 @@ def fields(value: Value) -> dict[str, Any]:
     return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
 
 
-REPRS = {
-    "Histogram": "Histogram(levels=3, voxels=9)",
-    "GaussianMixture": "GaussianMixture(components=2, channels=1)",
-    "GaussianMixture in the plane": "GaussianMixture(components=2, channels=2)",
-    "Status": "Status(converged=True, iterations=3, message='converged after 3 sweeps')",
-    "Fit": "Fit(components=2, converged=True)",
-    "Match": "Match(components=2, converged=True)",
-    "Affine": "Affine(matrix=2, offset=-1)",
-    "Flow": "Flow(components=2, steps=4)",
-    "QuantileMap": "QuantileMap(source={0}, target={0})".format(repr(MIXTURE)),
-    "LinearTails": "LinearTails(inner=Flow(components=2, steps=4), low=-1.0, high=4.0)",
-    "Tabulated": "Tabulated(3 points from 0 to 3)",
-    "InverseTabulated": "InverseTabulated(3 points from -1 to 1)",
-    "Chain": "Chain(Affine, Tabulated)",
-    "PiecewiseLinear": "PiecewiseLinear(3 points from 0 to 3)",
-    "Landmarks": "Landmarks(nyul, 3 values from 1 to 5)",
-    "Reference": "Reference(T1w, 3 scans, 1 component)",
-    "Tissues": "Tissues(CSF 25%, GM 50%, WM 25%)",
-    "TissueModel": "TissueModel(CSF 25%, GM 50%, WM 25%, from maps)",
-}
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_a_value_is_shown_in_one_short_line(name: str) -> None:
-    assert repr(VALUES[name]) == REPRS[name]
-
-
-def test_a_repr_stays_short_however_large_the_value() -> None:
-    many = ndflow.density.stack([MIXTURE] * 1000)
-    plane = ndflow.Affine(np.eye(2), np.zeros(2))
-    bins = np.arange(3000.0).reshape(-1, 2)
-    names = ("x" * 1000, "y" * 1000)
-    large: list[Value] = [
-        many,
-        plane,
-        ndflow.Histogram(bins, np.ones(1500)),
-        ndflow.Reference(ndflow.GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)]), names, 3),
-    ]
-    for value in large:
-        assert len(repr(value)) <= 100
-        assert "\n" not in repr(value)
-    assert repr(plane) == "Affine(channels=2)"
-    assert repr(large[2]) == "Histogram(levels=1500, voxels=1.5e+03, channels=2)"
-
-
-def test_every_public_value_is_tested_here() -> None:
-    things = {name: getattr(ndflow, name) for name in ndflow.__all__}
-    public = {
-        name
-        for name, thing in things.items()
-        if dataclasses.is_dataclass(thing) and issubclass(thing, Value)
-    }
-    assert {type(value).__name__ for value in VALUES.values()} >= public
-
-
-@every_value
-def test_no_attribute_can_be_replaced(value: Value) -> None:
-    for name in fields(value):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(value, name, None)
-
-
 @every_value
 def test_arrays_are_read_only(value: Value) -> None:
     derived = [name for name in ("covariances",) if hasattr(value, name)]
@@ -118,13 +72,6 @@ def test_arrays_are_read_only(value: Value) -> None:
         if isinstance(item, np.ndarray):
             with pytest.raises(ValueError, match="read-only"):
                 item[...] = 0
-
-
-@every_value
-def test_a_value_is_not_equal_to_anything_else(value: Value) -> None:
-    for other in VALUES.values():
-        assert (value == other) == (value is other)
-    assert value != value.to_dict()
 
 
 @every_value
@@ -140,45 +87,25 @@ def test_the_arrays_of_the_caller_are_neither_frozen_nor_shared(value: Value) ->
     assert made == value
 
 
-NAN, INF = float("nan"), float("inf")
+NAN = float("nan")
 MILLION = np.full(1_000_000, 1e-6)
 
 # Type, the entries that are wrong (the others come from VALUES), what the message says.
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Histogram", {"values": [1.0, NAN, 4.0]}, "values must be finite"),
     ("Histogram", {"values": [1.0, 2.0]}, r"counts must have the shape \(2\)"),
-    ("Histogram", {"values": [[[1.0]], [[2.0]], [[3.0]]]}, "values must have the shape"),
-    ("Histogram", {"values": [[], [], []], "widths": [], "origin": []}, "at least one channel"),
-    ("Histogram", {"values": [["a"], ["b"], ["c"]]}, "values must be an array of real numbers"),
     ("Histogram", {"values": ["1", "2", "3"]}, "values must be an array of real numbers"),
-    ("Histogram", {"values": [10**400, 2, 3]}, "values must be"),
     ("Histogram", {"counts": [1.0, -1.0, 2.0]}, "counts must not be negative"),
-    ("Histogram", {"counts": [1.0, INF, 2.0]}, "counts must be finite"),
-    ("Histogram", {"counts": STATUS}, "counts must be an array of real numbers"),
-    ("Histogram", {"widths": [-1.0]}, "widths must not be negative"),
-    ("Histogram", {"widths": [1.0, 2.0]}, "widths must have the shape"),
-    ("Histogram", {"widths": [[1.0], [1.0, 2.0]]}, "widths must be an array of real numbers"),
-    ("Histogram", {"origin": [NAN]}, "origin must be finite"),
-    ("GaussianMixture", {"weights": [0.4, NAN]}, "weights must be finite"),
     ("GaussianMixture", {"weights": [0.4, 0.5]}, "weights must sum to 1, but sum to 0.9"),
     ("GaussianMixture", {"weights": [-0.5, 1.5]}, "weights must not be negative"),
-    ("GaussianMixture", {"weights": [1.7e308, 1.7e308]}, "weights must sum to 1"),
-    ("GaussianMixture", {"weights": []}, "weights must name between 1 and"),
     (
         "GaussianMixture",
         {"weights": MILLION, "means": MILLION, "precisions": MILLION},
         "weights must name between 1 and 100000 components, not 1000000|"
         "of 1,000,000 weights, where at most 512 may be stored",
     ),
-    ("GaussianMixture", {"means": [0.0, INF]}, "means must be finite"),
-    ("GaussianMixture", {"means": [0.0, 1.0, 2.0]}, r"means must have the shape \(2, any\)"),
-    ("GaussianMixture", {"precisions": [1.0, NAN]}, "precisions must be finite"),
-    ("GaussianMixture", {"precisions": [1.0, 0.0]}, "precisions must be positive definite"),
-    ("GaussianMixture", {"precisions": [1.0, -4.0]}, "precisions must be positive definite"),
     # A standard deviation of 1e160 is beyond what doubles can square.
     ("GaussianMixture", {"precisions": [1.0, 1e-320]}, "precisions must be positive definite"),
-    ("GaussianMixture", {"precisions": [[[1.0]], [[1.0, 0.0]]]}, "precisions must be an array"),
-    ("GaussianMixture in the plane", {"precisions": [1.0, 1.0]}, r"shape \(2, 2, 2\)"),
     (
         "GaussianMixture in the plane",
         {"precisions": [[[1.0, 0.5], [0.0, 1.0]]] * 2},
@@ -189,82 +116,30 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"precisions": [[[1.0, 2.0], [2.0, 1.0]]] * 2},
         "precisions must be positive definite",
     ),
-    ("Fit", {"bounds": [1.0, NAN]}, "bounds must be finite"),
-    ("Fit", {"bounds": [[1.0, 2.0]]}, "bounds must have the shape"),
-    ("Match", {"divergences": [NAN]}, "divergences must be finite"),
-    ("Match", {"objectives": "none"}, "objectives must be an array"),
-    ("Affine", {"matrix": 0.0}, "matrix must be invertible"),
     ("Affine", {"matrix": [[1.0, 2.0], [2.0, 4.0]], "offset": [0.0, 0.0]}, "must be invertible"),
-    ("Affine", {"matrix": [[1.0, 2.0]]}, r"matrix must have the shape \(1, 1\)"),
-    ("Affine", {"matrix": INF}, "matrix must be finite"),
-    ("Affine", {"offset": NAN}, "offset must be finite"),
-    ("Affine", {"matrix": [], "offset": []}, "offset|matrix"),
     ("Flow", {"source": PLANE}, "same weights and channels"),
-    (
-        "Flow",
-        {"target": ndflow.GaussianMixture([0.5, 0.5], [0.0, 1.0], [1.0, 1.0])},
-        "same weights",
-    ),
-    ("Flow", {"steps": 0}, "steps must"),
     ("Flow", {"steps": 10**9}, "steps must"),
-    ("Flow", {"steps": 2.5}, "steps must"),
-    ("Flow", {"steps": "4"}, "steps must"),
     ("QuantileMap", {"source": PLANE}, "source and target must have one channel"),
-    (
-        "LinearTails",
-        {"inner": ndflow.transport.Flow(PLANE, PLANE)},
-        "inner must have one channel, not 2",
-    ),
     ("LinearTails", {"low": 5.0}, "low must be less than high"),
-    ("LinearTails", {"low": NAN}, "low"),
-    ("LinearTails", {"low": "-1"}, "low"),
-    ("LinearTails", {"high": [4.0]}, "high"),
-    ("LinearTails", {"high": None}, "high"),
     ("Tabulated", {"knots": [0.0, 1.0, 1.0]}, "knots must be strictly increasing"),
-    ("Tabulated", {"knots": [0.0]}, "knots must number between 2 and"),
     ("Tabulated", {"knots": MILLION.cumsum()}, "knots must number between 2 and"),
-    ("Tabulated", {"values": [0.0, 1.0]}, "values must have the shape"),
     ("Tabulated", {"values": [-1.0, 0.0, -0.5]}, "values must be strictly increasing"),
-    ("Tabulated", {"values": [-1.0, NAN, 1.0]}, "values must be finite"),
-    ("Tabulated", {"slopes": [1.0, 0.0, 0.5]}, "slopes must be positive"),
     ("Tabulated", {"slopes": [1.0, 9.0, 0.5]}, "slopes must not be so steep"),
     ("Chain", {"maps": ()}, "maps must hold at least one map"),
-    (
-        "Chain",
-        {"maps": (AFFINE, MIXTURE)},
-        "IntensityMap",
-    ),
-    ("Chain", {"maps": (AFFINE, 1.0)}, "maps"),
     ("Chain", {"maps": (AFFINE, ndflow.transport.Flow(PLANE, PLANE))}, "same number of channels"),
 ]
 # Wrong types, which type checkers find in programs, and `from_dict` in files.
 WRONG_TYPES: list[tuple[str, dict[str, Any], str]] = [
     ("Status", {"converged": "yes"}, "converged"),
     ("Status", {"iterations": 2.5}, "iterations"),
-    ("Status", {"message": 3}, "message"),
     ("Fit", {"mixture": AFFINE}, "mixture"),
-    ("Fit", {"mixture": 1.0}, "mixture"),
-    ("Fit", {"status": "converged"}, "status"),
-    ("Match", {"source": STATUS}, "source"),
     ("Match", {"matched": None}, "matched"),
-    ("Match", {"status": True}, "status"),
-    ("Flow", {"source": AFFINE}, "source"),
-    ("Flow", {"target": 1.0}, "target"),
-    ("QuantileMap", {"target": AFFINE}, "target"),
     ("LinearTails", {"inner": MIXTURE}, "inner"),
-    ("InverseTabulated", {"table": AFFINE}, "table"),
-    ("InverseTabulated", {"table": 1.0}, "table"),
-    ("Chain", {"maps": AFFINE}, "maps"),
     ("Chain", {"maps": 1.0}, "maps"),
 ]
-nonsense = pytest.mark.parametrize(
-    ("name", "wrong", "message"),
-    REFUSED,
-    ids=[f"{name}: {', '.join(wrong)} {i}" for i, (name, wrong, _) in enumerate(REFUSED)],
-)
 
 
-@nonsense
+@pytest.mark.parametrize(("name", "wrong", "message"), REFUSED)
 def test_nonsense_is_refused_where_a_value_is_made(
     name: str, wrong: dict[str, Any], message: str
 ) -> None:
@@ -281,7 +156,7 @@ def plain(item: Any) -> Any:
     return [plain(part) for part in item] if isinstance(item, tuple) else item
 
 
-@pytest.mark.parametrize(("name", "wrong", "message"), REFUSED + WRONG_TYPES)
+@pytest.mark.parametrize(("name", "wrong", "message"), REFUSED[::4] + WRONG_TYPES)
 def test_nonsense_is_refused_from_a_file(name: str, wrong: dict[str, Any], message: str) -> None:
     value = VALUES[name]
     data = value.to_dict() | {key: plain(item) for key, item in wrong.items()}
@@ -289,6 +164,219 @@ def test_nonsense_is_refused_from_a_file(name: str, wrong: dict[str, Any], messa
         type(value).from_dict(data)
 
 
-def test_a_histogram_without_voxels_is_degenerate() -> None:
-    with pytest.raises(ndflow.DegenerateDataError, match="no voxel to count"):
-        ndflow.Histogram([1.0, 2.0], [0.0, 0.0])
+# Every finite double: subnormal, negative zero, 1e308.
+doubles = st.floats(allow_nan=False, allow_infinity=False)
+traces = st.lists(doubles, max_size=4)
+statuses = st.builds(Status, st.booleans(), st.integers(0, 2**53), st.text())
+
+
+def sized(least: float, most: float) -> st.SearchStrategy[float]:
+    return st.floats(least, most, allow_subnormal=least < 1e-307)
+
+
+@st.composite
+def histograms(draw: st.DrawFn) -> Histogram:
+    d, n = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    rows = st.lists(doubles, min_size=d, max_size=d)
+    counts = st.lists(sized(5e-324, 1e300), min_size=n, max_size=n)
+    widths = st.lists(sized(0.0, 1e300), min_size=d, max_size=d)
+    values = draw(st.lists(rows, min_size=n, max_size=n))
+    return Histogram(values, draw(counts), draw(widths), draw(rows))
+
+
+@st.composite
+def extreme_mixtures(draw: st.DrawFn, shape: GaussianMixture | None = None) -> GaussianMixture:
+    """A mixture with means of any size and standard deviations from 1e-140 to 1e140."""
+    shape = shape or draw(mixtures(most=4))
+    stretch = draw(sized(1e-280, 1e280))
+    means = [[draw(doubles) for _ in range(shape.channels)] for _ in range(shape.components)]
+    return GaussianMixture(shape.weights, means, shape.precisions * stretch)
+
+
+@st.composite
+def affines(draw: st.DrawFn) -> Affine:
+    d = draw(st.integers(1, 3))
+    matrix = np.full((d, d), -0.0)
+    matrix[np.diag_indices(d)] = [draw(sized(1e-300, 1e300)) for _ in range(d)]
+    return Affine(matrix, [draw(doubles) for _ in range(d)])
+
+
+@st.composite
+def flows(draw: st.DrawFn) -> Flow:
+    shape = draw(mixtures(most=4))
+    source, target = draw(extreme_mixtures(shape)), draw(extreme_mixtures(shape))
+    return Flow(source, target, draw(st.integers(1, 100)))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Tabulated:
+    """Steps up and to the right of any size, and slopes gentle enough to be allowed."""
+    step = st.tuples(sized(1e-70, 1e70), sized(1e-70, 1e70))
+    steps = np.array(draw(st.lists(step, min_size=1, max_size=5)))
+    knots, values = np.concatenate([[[0.0, -0.0]], np.cumsum(steps, axis=0)]).T
+    rising = np.concatenate([[True], (np.diff(knots) > 0) & (np.diff(values) > 0)])
+    knots, values = knots[rising], values[rising]  # a tiny step after a huge one is none
+    gentlest = float((np.diff(values) / np.diff(knots)).min())
+    return Tabulated(knots, values, np.full(knots.size, gentlest * draw(sized(1e-50, 2.0))))
+
+
+one_channel = st.one_of(tables(), st.builds(Affine, sized(1e-300, 1e300), doubles))
+
+
+@st.composite
+def with_tails(draw: st.DrawFn) -> LinearTails:
+    low, high = sorted(draw(st.lists(doubles, min_size=2, max_size=2, unique=True)))
+    return LinearTails(draw(one_channel), low, high)
+
+
+@st.composite
+def matches(draw: st.DrawFn) -> Match:
+    flow = draw(flows())
+    return Match(flow.source, flow.target, draw(traces), draw(traces), draw(statuses))
+
+
+KINDS: dict[str, st.SearchStrategy[Any]] = {
+    "Histogram": histograms(),
+    "GaussianMixture": extreme_mixtures(),
+    "Status": statuses,
+    "Fit": st.builds(Fit, extreme_mixtures(), traces, statuses),
+    "Match": matches(),
+    "Affine": affines(),
+    "Flow": flows(),
+    "QuantileMap": st.builds(QuantileMap, *[mixtures(1).flatmap(extreme_mixtures)] * 2),
+    "LinearTails": with_tails(),
+    "Tabulated": tables(),
+    "InverseTabulated": st.builds(InverseTabulated, tables()),
+    "PiecewiseLinear": tables().map(lambda table: PiecewiseLinear(table.knots, table.knots)),
+    "Landmarks": tables().map(lambda table: Landmarks("nyul", table.values)),
+    "Chain": st.builds(Chain, st.lists(one_channel | with_tails(), min_size=1, max_size=3)),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def through_json(value: Value) -> Value:
+    return type(value).from_dict(json.loads(json.dumps(value.to_dict())))
+
+
+def bits(item: Any) -> Any:
+    """The dictionary of a value with every double spelt out, so that -0.0 and 0.0 differ."""
+    if isinstance(item, dict):
+        return {key: bits(part) for key, part in item.items()}
+    if isinstance(item, list):
+        return [bits(part) for part in item]
+    return item.hex() if isinstance(item, float) else item
+
+
+@every_kind
+@given(data=st.data())
+def test_a_value_is_the_same_bit_by_bit_after_a_round_trip_through_json(
+    kind: str, data: st.DataObject
+) -> None:
+    value = data.draw(KINDS[kind])
+    rebuilt = through_json(value)
+    assert type(rebuilt).__name__ == kind
+    assert rebuilt == value
+    assert bits(rebuilt.to_dict()) == bits(value.to_dict())
+
+
+@given(seed=st.integers(0, 2**32 - 1), ends=st.tuples(mixtures(1), mixtures(1)))
+def test_a_rebuilt_map_gives_the_same_bytes(
+    seed: int, ends: tuple[GaussianMixture, GaussianMixture]
+) -> None:
+    whole = ndflow.normalising_map(*ends)
+    flow = ndflow.normalising_map(*ends, solver="rk4", steps=4)
+    table = ndflow.transport.tabulate(whole, -3.0, 3.0, points=20)
+    maps = [whole, *whole.maps, *flow.maps, table, table.inverse()]
+    x = np.random.default_rng(seed).normal(0, 2, 100)
+    for imap in [*maps, *(part.inverse() for part in maps)]:
+        rebuilt = through_json(imap)
+        assert isinstance(rebuilt, IntensityMap)
+        assert rebuilt(x).tobytes() == imap(x).tobytes()
+        assert rebuilt.log_det_jacobian(x).tobytes() == imap.log_det_jacobian(x).tobytes()
+
+
+SHIFT = Affine(1.0, 0.0)
+
+
+def test_equality_sees_every_bit() -> None:
+    assert Affine(1.0, 0.0) != Affine(1.0, -0.0)
+    assert Affine(1.0, 0.0) != Affine(np.nextafter(1.0, 2.0), 0.0)
+    assert LinearTails(SHIFT, 0.0, 1.0) != LinearTails(SHIFT, -0.0, 1.0)
+    assert LinearTails(SHIFT, 0, 1) == LinearTails(SHIFT, 0.0, 1.0)
+
+
+def nested(depth: int, inner: Any, wrap: Any) -> Any:
+    for _ in range(depth):
+        inner = wrap(inner)
+    return inner
+
+
+def in_chain(data: Any) -> Any:
+    return {"type": "Chain", "maps": [data]}
+
+
+def in_tails(data: Any) -> Any:
+    return {"type": "LinearTails", "inner": data, "low": 0.0, "high": 1.0}
+
+
+@pytest.mark.parametrize("depth", [400, 100_000])
+def test_endless_nesting_is_refused(depth: int) -> None:
+    lists = nested(depth, 1.0, lambda inner: [inner])
+    for data in (
+        SHIFT.to_dict() | {"matrix": lists},
+        SHIFT.to_dict() | {"type": lists},
+        in_tails(SHIFT.to_dict()) | {"low": lists},
+        STATUS.to_dict() | {"message": lists},
+        in_chain(lists),
+        nested(depth, 1.0, in_chain),
+        nested(depth, 1.0, in_tails),
+        nested(depth, SHIFT.to_dict() | {"offset": [float("nan")]}, in_tails),
+    ):
+        with pytest.raises(ndflow.InvalidValueError):
+            Value.from_dict(data)
+
+
+# Damage: one entry of a valid dictionary, anywhere in it, is replaced, removed or added.
+
+numbers = st.floats() | st.integers() | st.sampled_from([10**400, -(10**400), 1.7e308, 5e-324])
+leaves = st.none() | st.booleans() | numbers | st.text(max_size=3) | st.sampled_from(["1", "nan"])
+known = st.sampled_from([value.to_dict() for value in VALUES.values()])
+damage = st.recursive(
+    leaves | known | st.lists(numbers, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3) | st.just("type"), inner, max_size=2)
+    ),
+    max_leaves=5,
+)
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path to everything inside a dictionary."""
+    if isinstance(data, dict | list):
+        for key in data if isinstance(data, dict) else range(len(data)):
+            yield (*path, key)
+            yield from places(data[key], (*path, key))
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@given(data=st.data())
+def test_damaged_json_is_refused_or_read_as_what_it_says(value: Value, data: st.DataObject) -> None:
+    broken = copy.deepcopy(value.to_dict())
+    *way, last = data.draw(st.sampled_from(list(places(broken))))
+    inside = broken
+    for key in way:
+        inside = inside[key]
+    if data.draw(st.sampled_from(["replace", "replace", "replace", "remove"])) == "replace":
+        inside[last] = data.draw(damage)
+    else:
+        del inside[last]
+    try:
+        read = type(value).from_dict(broken)
+    except ndflow.InvalidValueError:
+        return
+    except ndflow.DegenerateDataError:
+        assert isinstance(value, Histogram)  # one that counts nothing
+        return
+    assert type(read) is type(value)
+    assert through_json(read) == read

@@ -1,11 +1,14 @@
-"""Fixtures that run commands as a user would run them."""
+"""Commands run as a user would run them, and inputs and finished studies that tests share."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Ran, Run, execute, in_a_process
-from phantoms import head, save
+from channel_phantoms import Desk, save_channels, words
+from commands import Ran, Run, execute, in_a_process, typed
+from phantoms import head, save, tissue_shares
+from studies import SMALL, SiteStudy
 
 import ndflow
 
@@ -38,3 +41,45 @@ def inputs(tmp_path: Path) -> Path:
     mixture = ndflow.fit(tmp_path / "other.nii.gz").mixture
     ndflow.save(tmp_path / "reference.json", ndflow.reference([mixture]))
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory: pytest.TempPathFactory) -> SiteStudy:
+    """Six scans of three sites with masks, tissue maps and ages, and a finished study ``out``."""
+    made = SiteStudy(tmp_path_factory.mktemp("study"), per_site=2, drift=0.03)
+    for tissue, share in tissue_shares(SMALL).items():
+        save(made.folder / f"{tissue}.nii.gz", share.astype(np.float32))
+    for number, row in enumerate(made.rows):
+        inside = (head(number, shape=SMALL) != 0).astype(np.uint8)
+        mask = save(made.folder / f"mask{number}.nii.gz", inside)
+        row |= {"subject": f"p{number % 4}", "age": str(20 + number * 4 % 9), "mask": mask.name}
+        row |= {tissue: f"{tissue}.nii.gz" for tissue in ("wm", "gm", "csf")}
+    made.run("out", "--mode", "two-level", "--proportions", "tissue")
+    return made
+
+
+@pytest.fixture
+def out(study: SiteStudy, tmp_path: Path) -> Path:
+    """A copy of the finished study, which may be changed; its scans may not."""
+    return shutil.copytree(study.folder / "out", tmp_path / "out")
+
+
+@pytest.fixture
+def work(study: SiteStudy, tmp_path: Path) -> Path:
+    """A copy of scans, table ``all.tsv`` and results ``out``, all of which may be changed."""
+    return shutil.copytree(study.folder, tmp_path / "work")
+
+
+@pytest.fixture(scope="session")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A subject with two channels, and references of each channel and of both together."""
+    folder = tmp_path_factory.mktemp("channels")
+    for how, options in {"separate": (), "joint": ("--joint",)}.items():
+        models = []
+        for seed, gains in {1: (1.3, 0.7), 2: (0.8, 1.1)}.items():
+            files = save_channels(folder, seed, gains=gains, correlation=0.6)
+            models.append(folder / f"{how}{seed}.json")
+            typed("fit", *words(files), *options, "-o", models[-1], "-q")
+        typed("reference", *models, "-o", folder / f"{how}.json", "-q")
+    files = save_channels(folder, 0)
+    return Desk(folder, files, folder / "separate.json", folder / "joint.json")

@@ -1,19 +1,18 @@
 """``ndflow bids``: a BIDS dataset goes in, a BIDS derivative comes out."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import numpy as np
 import pytest
 from commands import NDFLOW, Run
-from phantoms import head, save
-from studies import contents, read_json, read_tsv, snapshot
+from pages import report_of
+from phantoms import head, save, tissue_shares
+from studies import contents, read_json, read_tsv
 
 import ndflow
 from ndflow.files.atomic import folder_lock
@@ -114,16 +113,6 @@ def test_images_are_named_and_described_as_bids_requires(whole: Desk) -> None:
     assert "/models" in (whole.out / ".bidsignore").read_text().splitlines()
 
 
-def test_a_sidecar_holds_the_map_that_undoes_it(run: Run, whole: Desk, tmp_path: Path) -> None:
-    ours, back = whole.out / place("sub-03_desc-ndflow_T1w"), tmp_path / "back.nii.gz"
-    sidecar = whole.out / place("sub-03_desc-ndflow_T1w", ".json")
-    assert run("apply", ours, "--map", sidecar, "--inverse", "-o", back).code == 0
-    files = (whole.image("sub-03_T1w"), ours, back)
-    before, between, after = (nibabel.load(file).get_fdata() for file in files)
-    assert not np.allclose(between, before, atol=1)
-    assert np.allclose(after, before, atol=0.01)
-
-
 def test_a_second_run_rewrites_nothing(run: Run, whole: Desk) -> None:
     before, dates = contents(whole.out), whole.dates()
     for level in ("group", "participant"):
@@ -143,19 +132,6 @@ def test_the_bids_validator_finds_no_errors(
     issues = json.loads(done.stdout)["issues"]["issues"]
     assert [issue for issue in issues if issue["severity"] == "error"] == []
     assert done.returncode == 0
-
-
-def test_skulls_are_known_from_the_sidecar_of_the_scan(run: Run, desk: Desk) -> None:
-    cases = [
-        ("true", [False, True]),
-        ("false", [False, False]),
-        ("NaN", [False, False]),  # which some programs write
-    ]
-    for own, expected in cases:
-        (desk.raw / place("sub-03_T1w", ".json")).write_text(f'{{"SkullStripped": {own}}}')
-        assert run(*desk.bids("group", "--participant-label", "01", "03")).code == 0
-        names = [f"{who}_desc-ndflow_T1w" for who in ("sub-01_run-2", "sub-03")]
-        assert [desk.json(place(name, ".json"))["SkullStripped"] for name in names] == expected
 
 
 def test_participants_then_group_equals_group_alone(run: Run, whole: Desk) -> None:
@@ -198,32 +174,14 @@ def test_scans_missing_from_git_annex_are_listed_by_concurrent_runs(run: Run, de
     assert "failures.tsv" not in desk.made()
 
 
-@pytest.mark.parametrize("case", [("group", False), ("group", True), ("participant", False)])
+@pytest.mark.parametrize(("level", "shared"), [("group", True), ("participant", False)])
 def test_a_run_is_refused_while_another_holds_the_lock(
-    run: Run, whole: Desk, case: tuple[str, bool]
+    run: Run, whole: Desk, level: str, shared: bool
 ) -> None:
     before = contents(whole.out)
-    with folder_lock(whole.out, shared=case[1]):
-        ran = run(*whole.bids(case[0]))
+    with folder_lock(whole.out, shared=shared):
+        ran = run(*whole.bids(level))
     assert (ran.code, len(ran.errors), contents(whole.out)) == (2, 1, before)
-    assert f"{whole.out}: another run of ndflow is at work" in ran.errors[0]
-
-
-def test_the_site_is_in_the_tables(run: Run, whole: Desk, desk: Desk) -> None:
-    assert {row["name"]: row["site"] for row in whole.table("scans.tsv")} == SCANS
-    assert run(*desk.bids("group", "--mode", "site", "--site-column", "scanner")).code == 0
-    assert [row["site"] for row in desk.table("scans.tsv")] == ["x", "x", "x", "x", "y"]
-    by_site = {f"{kind}_{site}.json" for kind in ("reference", "map") for site in "xy"}
-    assert desk.made() == STUDY | results(*SCANS) | by_site
-
-
-def test_a_scan_without_a_site_is_named_at_once(run: Run, desk: Desk) -> None:
-    (desk.raw / "participants.tsv").write_text("participant_id\tsite\nsub-01\tA\nsub-02\tB\n")
-    ran = run(*desk.bids("group", "--mode", "site"))
-    assert (ran.code, len(ran.errors)) == (2, 1)
-    assert f"{desk.image('sub-03_T1w')}: " in ran.errors[0]
-    assert "--mode individual" in ran.errors[0]
-    assert not (desk.out / "models").exists()  # refused before any work
 
 
 def test_masks_are_beside_the_images_or_in_a_folder_of_fmriprep(run: Run, desk: Desk) -> None:
@@ -244,26 +202,6 @@ def test_masks_are_beside_the_images_or_in_a_folder_of_fmriprep(run: Run, desk: 
     assert (ran.code, "no mask for 2 of 5 scans" in ran.err) == (2, True)
 
 
-def test_two_scans_of_one_name_are_refused(run: Run, desk: Desk) -> None:
-    name = next(iter(SCANS))
-    other = desk.image(name).parent.parent / "extra" / desk.image(name).name
-    scan(other, 5)
-    ran = run(*desk.bids("group"))
-    assert (ran.code, len(ran.errors)) == (2, 1)
-    assert "like that of" in ran.err
-
-
-def test_other_images_and_sessions_are_chosen_and_the_head_is_found(run: Run, desk: Desk) -> None:
-    for session in "ab":  # with a nonzero background
-        save(desk.image(f"sub-02_ses-{session}_T2w"), np.maximum(head(7), 9))
-    options = ("--suffix", "T2w", "--session-label", "ses-b", "--mask", "auto")
-    assert run(*desk.bids("group", *options)).code == 0
-    assert desk.made() == STUDY | {"reference_Celle.json"} | results("sub-02_ses-b_T2w")
-    assert ndflow.load(desk.out / "reference.json").channel_names == ("T2w",)
-    assert desk.same_model("sub-02_ses-b_T2w", "auto")
-    assert run(*desk.bids("participant", *options[:-1])).code == 2  # without --mask auto
-
-
 def test_a_derivative_is_a_dataset_too_and_results_may_lie_inside(run: Run, desk: Desk) -> None:
     names = ["sub-1_desc-preproc_T1w", "sub-1_space-MNI_desc-preproc_T1w", "sub-2_desc-preproc_T1w"]
     desk.raw, desk.out = desk.folder / "fmriprep", desk.folder / "fmriprep" / "derivatives"
@@ -277,38 +215,82 @@ def test_a_derivative_is_a_dataset_too_and_results_may_lie_inside(run: Run, desk
     assert desk.same_model(names[1], desk.image("sub-1_space-MNI_desc-brain_mask"))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("raw out group --participant-label 01 ../../x", "participant must be letters and digits"),
-        ("raw out participant --participant-label 07", "no participant 07; there are 01, 02, 03"),
-        ("raw out participant --participant-label", "participant-label"),  # $EMPTY, in a script
-        ("raw out group --site-column no", "no column 'no' (its columns: participant_id, site, sc"),
-        ("raw no/out group", "there is no folder"),
-        ("raw/sub-01 out group", "raw/sub-01: not a BIDS dataset: there is no dataset_description"),
-        ("raw raw group --force", "raw: the dataset that the scans come from"),
-        ("raw raw/sub-01 participant", "raw/sub-01: the dataset that the scans come from"),
-        ("raw other group --force", "describes a dataset that is not ours"),
-    ],
-)
-def test_wrong_usage_is_refused_before_anything_is_written(
-    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch, words: str, said: str
+# ── options of other BIDS Apps ───────────────────────────────────────────────────────────────────
+
+
+def test_a_filter_file_and_labels_choose_images(run: Run, desk: Desk) -> None:
+    path = desk.folder / "filter.json"
+    path.write_text('{"t1w": {"run": null}, "bold": {"task": "rest"}}')
+    ran = run(
+        *desk.bids("group", "--bids-filter-file", path, "--participant_label", "sub-01", "03")
+    )
+    assert (ran.code, ran.errors) == (0, [])
+    assert [row["name"] for row in desk.table("scans.tsv")] == ["sub-03_T1w"]
+    assert f"warning: {path}: " in ran.err
+
+
+def test_each_of_several_suffixes_is_a_study_of_its_own(run: Run, whole: Desk, desk: Desk) -> None:
+    for number, name in enumerate(SCANS):
+        scan(desk.image(name.replace("T1w", "FLAIR")), 10 + number)
+    words = desk.bids("group", "--suffix", "T1w", "FLAIR", "-q")
+    assert run(*words) == (0, "", "")
+    t1w = contents(desk.out / "T1w")
+    assert t1w.keys() == contents(whole.out).keys()
+    image = place("sub-03_desc-ndflow_T1w")
+    assert t1w[image] == (whole.out / image).read_bytes()
+    assert ndflow.load(desk.out / "reference.json").keys() == {"T1w", "FLAIR"}
+    before = contents(desk.out)
+    assert run(*words).code == 0
+    assert contents(desk.out) == before
+    for name in SCANS:
+        desk.image(name.replace("T1w", "FLAIR")).write_bytes(b"")
+    assert run(*words).code == 1  # one of the studies is done
+    assert run("bids", desk.raw, desk.out / "T1w", "group", "--suffix", "T1w", "FLAIR").code == 2
+
+
+def test_masks_tissue_maps_and_lesions_are_looked_up_in_derivatives(run: Run, desk: Desk) -> None:
+    strip, prep = desk.folder / "strip", desk.folder / "prep"
+    lesion = np.zeros((14, 16, 12), np.uint8)
+    lesion[5:8, 6:9, 4:8] = 1
+    for name in SCANS:
+        start = name.removesuffix("_T1w")
+        scan(strip / place(f"{start}_desc-brain_mask"), 0)
+        (prep / place(start)).parent.mkdir(parents=True, exist_ok=True)
+        for tissue, share in tissue_shares((14, 16, 12)).items():
+            path = prep / place(f"{start}_label-{tissue.upper()}_probseg")
+            save(path, share.astype(np.float32))
+    ill = save(prep / place("sub-03_label-lesion_mask"), lesion)
+    words = ("-d", f"synthstrip={strip}", prep, "--proportions", "tissue")
+    ran = run(*desk.bids("group", *words))
+    assert (ran.code, ran.errors) == (0, [])
+    row = desk.table("scans.tsv")[-1]
+    assert row["mask"] == str(strip / place("sub-03_desc-brain_mask"))
+    assert row["gm"] == str(prep / place("sub-03_label-GM_probseg"))
+    assert row["lesion"] == str(ill)
+    fitted = ndflow.fit(desk.image("sub-03_T1w"), mask=row["mask"], exclude=ill).mixture
+    assert ndflow.load(desk.out / "models" / "sub-03_T1w.json") == fitted
+    assert set(desk.json(DESCRIPTION)["DatasetLinks"]) == {"raw", "synthstrip", "prep"}
+    assert desk.json(place("sub-03_desc-ndflow_T1w", ".json"))["Sources"] == [
+        f"bids:raw:{place('sub-03_T1w')}",
+        f"bids:synthstrip:{place('sub-03_desc-brain_mask')}",
+        f"bids:prep:{place('sub-03_label-lesion_mask')}",
+    ]
+
+
+def test_no_files_of_others_are_replaced(run: Run, desk: Desk) -> None:
+    (desk.out / "models").mkdir(parents=True)
+    (desk.out / "models" / "sub-03_T1w.json").write_text("precious")
+    for level in ("participant", "group"):
+        assert run(*desk.bids(level, "--force")).code == 2
+        assert contents(desk.out) == {"models/sub-03_T1w.json": b"precious"}
+
+
+def test_the_group_level_ends_with_a_report(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(desk.folder)
-    shutil.copytree("raw", "other")
-    before = snapshot(desk.folder)
-    ran = run("bids", *words.split())
-    assert (ran.code, ran.out, len(ran.errors)) == (2, "", 1)
-    assert said in ran.errors[0]
-    assert (snapshot(desk.folder), desk.out.exists()) == (before, False)
-
-
-def test_a_dry_run_says_what_would_be_done_and_what_is_missing(run: Run, desk: Desk) -> None:
-    desk.lose("sub-03_T1w")
-    for level, action in (("participant", "fit"), ("group", "fit and write")):
-        ran = run(*desk.bids(level, "--dry-run"))
-        assert (ran.code, len(ran.errors)) == (1, 1)
-        assert f"datalad get {desk.image('sub-03_T1w')}" in ran.errors[0]
-        for name, line in zip(list(SCANS)[:-1], ran.out.splitlines(), strict=True):
-            assert re.split(r"  +", line) == [name, action, "new"]
-    assert not desk.out.exists()
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+    assert run(*desk.bids("participant", "-q")).code == 0
+    assert "report.html" not in desk.made()
+    assert run(*desk.bids("group", "-q")).code == 0
+    assert {*report_of(desk.out).rows} == {*SCANS}
+    assert "report.html" in (desk.out / ".bidsignore").read_text()

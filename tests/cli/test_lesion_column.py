@@ -12,24 +12,21 @@ import numpy as np
 import pytest
 from commands import typed
 from compared_runs import Rows, numbers
-from every_method import EVERY_METHOD
 from numpy.typing import NDArray
 from phantoms import head, radii, save, tissue_shares, voxels_of
-from studies import SITES, SMALL, read_json, read_tsv, write_tsv
+from studies import SITES, SMALL, read_json, write_tsv
 
 import ndflow
 from ndflow.evaluation.comparison import compare
 from ndflow.study.finished import read_finished
 from ndflow.study.tasks import Silent
 
-COUNT = 6
+COUNT = 4
 CONTENTS = {"dark": (40, "csf"), "bright": (2400, "wm")}
 WAYS: dict[str, tuple[str, ...]] = {
-    **{method: ("--method", method) for method in EVERY_METHOD},
-    "tissue": ("--proportions", "tissue"),
-    "two-level": ("--proportions", "tissue", "--mode", "two-level"),
-    "adaptive": ("--proportions", "adaptive"),
-    "site": ("--mode", "site", "--set", "average=quantile"),
+    "ndflow": (),
+    "nyul": ("--method", "nyul"),
+    "tissue": ("--proportions", "tissue", "--mode", "two-level"),
 }
 SHOWN = ("checksum", "sha256", "inputs", "outputs", "fingerprint")  # of files, which differ
 
@@ -143,47 +140,6 @@ def test_an_evaluation_leaves_lesions_out(evaluations: list[Rows]) -> None:
     dark, bright = evaluations
     assert {"tissue", "fitness", "sites", "classification"} <= dark.keys()
     assert dark == bright
-
-
-def test_quartiles_of_an_evaluation_are_those_of_the_other_voxels(
-    pair: list[Lesions], evaluations: list[Rows]
-) -> None:
-    study = pair[0]
-    medians: dict[str, list[float]] = {"WM": [], "GM": []}
-    means, sds = [], []
-    for number in range(COUNT):
-        image = voxels_of(study.run("nyul") / f"images/s{number}.nii.gz")
-        seen = (study.scan(number) != 0) & ~lesion_of(number)
-        means.append(image[seen].mean())
-        sds.append(image[seen].std())
-        order = np.argsort(image[seen])
-        for tissue, found in medians.items():
-            weight = voxels_of(study.folder / f"{tissue.lower()}{number}.nii.gz")[seen][order]
-            half = np.searchsorted(np.cumsum(weight), weight.sum() / 2)
-            found.append(image[seen][order][half])
-    for tissue, found in medians.items():
-        row = evaluations[0]["tissue"]["nyul", tissue, "2"]
-        units = (np.array(found) - np.mean(means)) / np.mean(sds)
-        assert row["mean"] == pytest.approx(units.mean(), abs=0.03)
-        assert row["sd"] == pytest.approx(units.std(ddof=1), abs=0.03)
-
-
-def test_a_study_with_the_column_can_be_compared_with_one_without(
-    pair: list[Lesions], evaluations: list[Rows]
-) -> None:
-    """The lesions are left out of both, whichever of the two knows them."""
-    study = pair[0]
-    rows = [row | {"lesion": ""} for row in read_tsv(study.table)]
-    plain, out = write_tsv(study.folder / "plain.tsv", rows), study.folder / "without"
-    typed("cohort", plain, out, "--no-report", "-q", "--method", "nyul")
-    both = evaluated(out, study.run("nyul"))["tissue"]
-    for key, row in evaluations[0]["tissue"].items():
-        if key[0] == "nyul":
-            assert (both[key]["mean"], both[key]["sd"]) == (row["mean"], row["sd"])
-    swapped = evaluated(study.run("nyul"), out)["tissue"]
-    for key, row in both.items():
-        if key[0] == "without":
-            assert row["mean"] == swapped[key]["mean"]
 
 
 def test_a_lesion_mask_that_was_replaced_is_noticed(tmp_path: Path) -> None:

@@ -1,24 +1,21 @@
 """Studies that are stopped, killed, changed or run twice, and resume where they left off."""
 
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import Run, in_the_background, typed, wait_for_output
+from commands import NDFLOW, Run, in_the_background, needs_proc, typed
 from phantoms import head, save
-from studies import SMALL, read_json, results_of
-
-import ndflow
+from studies import SMALL, results_of, snapshot
 
 SITES = ["Aachen", "Aachen", "Bonn", "Celle", "Celle"]
 GREY = {"Aachen": 700.0, "Bonn": 800.0, "Celle": 620.0}
@@ -133,32 +130,11 @@ def test_a_changed_image_is_processed_again(run: Run, desk: Desk) -> None:
     assert results_of(desk.out) == fresh(run, desk, "--mode", "site")
 
 
-def test_with_a_given_reference_only_the_changed_scan_is_done_again(run: Run, desk: Desk) -> None:
-    reference = desk.folder / "r.json"
-    models = [ndflow.fit(desk.folder / f"{name}.nii.gz").mixture for name in SCANS[:3]]
-    ndflow.save(reference, ndflow.reference(models))
-    options = ("--reference", reference)
-    assert run(*desk.words(*options, "--force")).code == 0
-    save(desk.folder / "s2.nii.gz", image(2, seed=99))
-    assert redone(run, desk, *options) == results("s2") | {"reference_Bonn.json"}
-    ndflow.save(reference, ndflow.reference(models[:2]), force=True)
-    assert redone(run, desk, *options) == MAPPED | {"reference.json"}
-
-
-def test_a_mask_that_has_changed_changes_its_scan(run: Run, desk: Desk) -> None:
-    save(desk.folder / "m.nii.gz", (image(1) > 1000).astype(np.uint8))
-    again = redone(run, desk)
-    assert again == MAPPED | results("s1") | {"reference.json", "reference_Aachen.json"}
-    assert results_of(desk.out) == fresh(run, desk)
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
         (("--set", "effective-count=300"), MAPPED | results(*SCANS) | set(REFERENCES)),
         (("--set", "average=density"), MAPPED | set(REFERENCES)),
-        (("--range", 0, 100), MAPPED),
-        (("--method", "affine", "--set", "average=quantile"), MAPPED),
         (("--set", "outside=zero"), MAPPED),
         (("--mode", "site"), MAPPED | {f"map_{site}.json" for site in GREY}),
     ],
@@ -186,14 +162,6 @@ def test_rows_added_to_a_table_leave_other_models_untouched(run: Run, desk: Desk
     assert results_of(desk.out) == fresh(run, desk)
 
 
-def test_a_corrected_site_is_corrected_everywhere(run: Run, desk: Desk) -> None:
-    desk.table.write_text(desk.table.read_text().replace("Bonn", "Celle"))
-    redone(run, desk)
-    expected = fresh(run, desk)
-    for name in ("reference_Celle.json", "maps/s2.json", "scans.tsv", "provenance.json"):
-        assert (name, results_of(desk.out)[name]) == (name, expected[name])
-
-
 @pytest.mark.parametrize("what", ["figures/s2.png", "images/s2.nii.gz", "models/s2.json"])
 def test_a_missing_result_is_made_again(run: Run, desk: Desk, what: str) -> None:
     first = results_of(desk.out)
@@ -201,101 +169,6 @@ def test_a_missing_result_is_made_again(run: Run, desk: Desk, what: str) -> None
     expected = {what} if "models" in what else results("s2", kinds="images maps figures")
     assert redone(run, desk) == expected
     assert results_of(desk.out) == first
-
-
-def test_what_no_record_lists_is_kept_until_it_is_moved(run: Run, desk: Desk) -> None:
-    first = results_of(desk.out)
-    (desk.out / "maps" / "s2.json").unlink()
-    before = results_of(desk.out)
-    for options in ((), ("--force",)):
-        ran = run(*desk.words(*options))
-        assert ran.code == 2
-        assert f"{desk.out / 'images' / 's2.nii.gz'}: exists" in ran.err
-        assert results_of(desk.out) == before
-    (desk.out / "images" / "s2.nii.gz").unlink()
-    (desk.out / "figures" / "s2.png").unlink()
-    assert run(*desk.words()).code == 0
-    assert results_of(desk.out) == first
-
-
-@pytest.mark.parametrize("what", ["images/s2.nii.gz", "figures/s2.png"])
-def test_a_file_that_its_record_does_not_list_is_never_replaced(
-    run: Run, desk: Desk, what: str
-) -> None:
-    path, sidecar = desk.out / what, desk.out / "maps" / "s2.json"
-    content = read_json(sidecar)
-    content["outputs"] = {n: h for n, h in content["outputs"].items() if path.name not in n}
-    content.pop("checksum")  # as of another program
-    sidecar.write_text(json.dumps(content))
-    path.write_bytes(b"somebody's work")
-    ran = run(*desk.words("--range", 0, 1, "--force"))
-    assert ran.code == 1
-    assert f"{path}: exists, and was not written by ndflow" in ran.err
-    assert path.read_bytes() == b"somebody's work"
-
-
-def flip(path: Path, place: int) -> bytes:
-    content = bytearray(path.read_bytes())
-    content[place] ^= 1
-    path.write_bytes(content)
-    return bytes(content)
-
-
-def places(path: Path) -> list[int]:
-    """Return places of bytes that matter in different ways: syntax, checksum, numbers."""
-    content = path.read_bytes()
-    if path.suffix in (".gz", ".png"):
-        return [0, len(content) // 2, len(content) - 1]
-    digits = [match.end() - 3 for match in re.finditer(rb"\d\.\d{6,}", content)]
-    return [content.index(b'"fingerprint"') + 20, digits[0], digits[-1]]
-
-
-@pytest.mark.parametrize("what", sorted(results("s2")))
-def test_a_result_that_was_changed_is_replaced_by_force_only(
-    run: Run, desk: Desk, what: str
-) -> None:
-    first, path = results_of(desk.out), desk.out / what
-    for place in places(path):
-        changed = flip(path, place)
-        ran = run(*desk.words())
-        assert ran.code == 1, f"byte {place}"
-        assert f"{path}: changed since ndflow wrote it" in ran.err
-        assert path.read_bytes() == changed
-        assert run(*desk.words("--force")).code == 0, f"byte {place}"
-        assert results_of(desk.out) == first
-
-
-@pytest.mark.parametrize("content", [b"", b'{"format": "ndflow"'])
-def test_an_empty_or_truncated_record_is_no_crash(run: Run, desk: Desk, content: bytes) -> None:
-    first = results_of(desk.out)
-    for what in ("models/s2.json", "maps/s3.json"):
-        (desk.out / what).write_bytes(content)
-        ran = run(*desk.words())
-        assert ran.code == 1  # that scan fails, and nothing else
-        assert f"{desk.out / what}: changed since ndflow wrote it" in ran.err
-        assert (desk.out / what).read_bytes() == content
-        (desk.out / what).write_bytes(first[what])
-        assert run(*desk.words()).code == 0
-    (desk.out / "reference_Bonn.json").write_bytes(content)
-    assert redone(run, desk) == {"reference_Bonn.json"}
-    assert results_of(desk.out) == first
-
-
-def test_a_reference_of_somebody_else_is_never_replaced(run: Run, desk: Desk) -> None:
-    """Be it of a site that is new, or a map of a site that the study does not need."""
-    for name in ("reference_Dresden.json", "map_Dresden.json"):
-        path = desk.out / name
-        path.write_text("somebody's work")
-        with desk.table.open("a") as table:
-            table.write("s5.nii.gz\tDresden\tn/a\n")
-        save(desk.folder / "s5.nii.gz", image(0, seed=55))
-        for options in ((), ("--force",)):
-            ran = run(*desk.words(*options))
-            assert ran.code == 2
-            assert f"{path}: exists, and was not written by ndflow" in ran.err
-            assert path.read_text() == "somebody's work"
-        path.unlink()
-        desk.table.write_text("".join(desk.table.read_text().splitlines(keepends=True)[:-1]))
 
 
 # ── runs that end before their time ──────────────────────────────────────────────────────────────
@@ -320,18 +193,26 @@ def wait_for(child: "subprocess.Popen[str]", out: Path, number: int) -> None:
         time.sleep(0.002)
 
 
-def wait_until_gone(group: int) -> None:
-    """Wait until no process of a group runs: on a busy machine, workers outlive their parent."""
-    while any(_runs_in(group, Path(entry)) for entry in Path("/proc").glob("[0-9]*")):
+def alive(session: int) -> dict[int, str]:
+    """Return the command lines of the processes of a session, by their numbers."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, _, _, own = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(own) == session and state not in "ZX":
+                found[int(folder.name)] = (folder / "cmdline").read_text()
+    return found
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120  # far longer than it takes
+    while not condition():
+        assert time.monotonic() < end
         time.sleep(0.01)
 
 
-def _runs_in(group: int, process: Path) -> bool:
-    try:
-        state, _, own = (process / "stat").read_text().rpartition(")")[2].split()[:3]
-    except OSError:  # it has just ended
-        return False
-    return int(own) == group and state not in "ZX"
+def workers(session: int) -> int:
+    return sum("popen_loky" in words for words in alive(session).values())
 
 
 def walk(folder: Path) -> Iterator[Path]:
@@ -339,7 +220,7 @@ def walk(folder: Path) -> Iterator[Path]:
         yield from (Path(where, name) for name in names)
 
 
-@pytest.mark.parametrize(("jobs", "moments"), [(1, [0, 4, 9, 13, 20]), (2, [4, 18])])
+@pytest.mark.parametrize(("jobs", "moments"), [(1, [4, 13]), (2, [4])])
 def test_a_run_that_was_killed_resumes_where_it_left_off(
     run: Run, undisturbed: Desk, tmp_path: Path, jobs: int, moments: list[int]
 ) -> None:
@@ -352,25 +233,16 @@ def test_a_run_that_was_killed_resumes_where_it_left_off(
             wait_for(child, out, moment)
             time.sleep(0.001 * (moment % 4))
             os.killpg(child.pid, signal.SIGKILL)
-        wait_until_gone(child.pid)
+        wait_until(lambda: not alive(child.pid))  # on a busy machine, workers outlive their parent
         stopped += child.returncode == -signal.SIGKILL
         assert run(*words[:-2]).code == 0
         assert results_of(out) == expected, f"killed when there were {moment} files"
-    assert stopped > len(moments) // 2  # a run may finish before it is killed, but rarely
-
-
-def test_leftovers_of_a_killed_run_are_removed_by_the_next(run: Run, desk: Desk) -> None:
-    # Even of a scan that is no longer in the table.
-    for kind in ("", "images", "maps", "models"):
-        (desk.out / kind / ".ndflow-0123456789ab-1-89abcdef.tmp").write_bytes(b"half")
-    assert run(*desk.words()).code == 0
-    assert results_of(desk.out) == results_of(desk.folder / "individual")
+    assert stopped  # a run may finish before it is killed, but rarely
 
 
 @pytest.mark.parametrize(
     ("number", "code", "word", "jobs"),
     [
-        (signal.SIGINT, 130, "interrupted", 1),
         (signal.SIGINT, 130, "interrupted", 2),
         (signal.SIGTERM, 143, "terminated", 1),
     ],
@@ -399,41 +271,6 @@ def test_a_run_that_is_stopped_says_how_to_resume(
     assert re.search("the same (command )?again", err)
 
 
-@pytest.mark.skipif(
-    not Path(f"/proc/self/task/{os.getpid()}/children").is_file(),
-    reason="workers are looked for in /proc",
-)
-def test_workers_interrupted_at_start_print_nothing(desk: Desk) -> None:
-    with started(desk.words("-j", 2, "--set", "effective-count=999", "--force")) as child:
-        while not any("popen_loky" in words for words in children(child.pid)):
-            assert child.poll() is None
-            time.sleep(0.001)
-        time.sleep(0.1)  # by now it is importing modules
-        os.killpg(child.pid, signal.SIGINT)
-        _, err = child.communicate(timeout=60)
-    assert child.returncode == 130, err
-    assert len(err.splitlines()) == 1, err
-
-
-def children(parent: int) -> Iterator[str]:
-    """Return the command lines of the children of a process."""
-    for number in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-        with suppress(OSError):
-            yield Path(f"/proc/{number}/cmdline").read_text()
-
-
-def test_workers_that_are_stopped_leave_nothing_half_written(desk: Desk) -> None:
-    noise = np.random.default_rng(0).integers(1, 3000, (160, 160, 160), dtype=np.int16)
-    save(desk.folder / "s6.nii", noise)
-    desk.table.write_text("image\ns6.nii\ns0.nii.gz\ns1.nii.gz\n")
-    with started(desk.words("-j", 2, "--force")) as child:
-        wait_for_output(child, desk.out, "images/*.tmp")
-        child.terminate()  # the first process only, as a batch system does
-        _, err = child.communicate(timeout=60)
-    assert child.returncode == 143, err
-    assert not list(desk.out.rglob("*.tmp"))
-
-
 def test_a_second_run_at_the_same_time_in_one_folder_is_refused(
     run: Run, undisturbed: Desk, tmp_path: Path
 ) -> None:
@@ -454,3 +291,70 @@ def test_a_second_run_at_the_same_time_in_one_folder_is_refused(
     assert before == after
     assert child.returncode == 0
     assert results_of(out) == results_of(undisturbed.folder / "site")
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of scans that keep two workers busy for a while."""
+    folder = tmp_path_factory.mktemp("scans")
+    names = [f"s{number}.nii" for number in range(20)]
+    for number, name in enumerate(names):
+        save(folder / name, head(number, shape=(64, 64, 48)))
+    (folder / "scans.tsv").write_text("\n".join(["image", *names, ""]))
+    return folder / "scans.tsv"
+
+
+@needs_proc
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGHUP, 129)])
+def test_workers_and_trackers_end_with_the_process_that_started_them(
+    busy: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    (tmp_path / "joblib").mkdir()
+    words = ["cohort", str(busy), str(tmp_path / "out"), "-q", "-j", "2"]
+    with started(words, env=os.environ | {"JOBLIB_TEMP_FOLDER": str(tmp_path / "joblib")}) as child:
+        wait_until(lambda: workers(child.pid) == 2)
+        child.send_signal(number)
+        wait_until(lambda: not alive(child.pid) or [*alive(child.pid)] == [child.pid])
+        child.communicate(timeout=60)
+        wait_until(lambda: not alive(child.pid))
+        assert not list(Path("/dev/shm").glob(f"sem.loky-{child.pid}-*"))
+    assert child.returncode == code
+    assert not list((tmp_path / "joblib").iterdir())
+
+
+@needs_proc
+def test_nohup_keeps_a_run_alive(busy: Path, tmp_path: Path) -> None:
+    few = busy.with_name("few.tsv")
+    few.write_text("\n".join([*busy.read_text().splitlines()[:4], ""]))
+    command = ["nohup", *NDFLOW, "cohort", str(few), str(tmp_path / "out"), "-q", "-j", "2"]
+    with subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as child:
+        wait_until(lambda: child.poll() is not None or workers(child.pid) == 2)
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGHUP)
+        child.communicate(timeout=120)
+    assert child.returncode == 0
+    assert len(list((tmp_path / "out" / "images").iterdir())) == 3
+
+
+def test_a_dry_run_says_what_a_run_does(run: Run, desk: Desk) -> None:
+    def rehearsed(*words: object) -> list[list[str]]:
+        before = snapshot(desk.folder)
+        ran = run("cohort", desk.table, desk.out, "--dry-run", *words)
+        assert (ran.code, snapshot(desk.folder)) == (0, before)
+        return [re.split(r" {2,}", line)[1:] for line in ran.out.splitlines()]
+
+    assert rehearsed() == [["keep", "up to date"]] * 5
+    save(desk.folder / "s2.nii.gz", image(2, seed=99))
+    found = rehearsed()
+    assert found[2] == ["fit and write", "changed: image"]
+    assert {action for action, _ in found[:2] + found[3:]} == {"keep or write"}
+    shutil.copy(desk.out / "reference.json", desk.folder / "r.json")
+    given = ("--reference", desk.folder / "r.json", "--force")
+    assert run(*desk.words(*given)).code == 0
+    for path in desk.out.glob("*/s3*"):
+        path.unlink()
+    kept = ["keep", "up to date"]
+    assert rehearsed(*given) == [kept, kept, kept, ["fit and write", "new"], kept]
+    assert redone(run, desk, *given) == results("s3")

@@ -22,6 +22,8 @@ from ndflow.study.run import Summary
 from ndflow.study.table import read_table
 from ndflow.study.tasks import Failure
 
+pytestmark = pytest.mark.slow
+
 FIRST = "auto"
 RUNS = (FIRST, "auto-without-maps", "site", "paper", "nyul", "affine")
 LIMIT = 1 << 30
@@ -164,17 +166,6 @@ def test_a_folder_that_holds_something_is_left_alone(
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_package_that_a_page_needs_is_missed_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "ndflow.reporting.build.find_spec", lambda name: None if name == "jinja2" else 1
-    )
-    with pytest.raises(InvalidValueError, match=r"needs jinja2.*ndflow\[report\]"):
-        run_demo(tmp_path / "out", Recorded(), jobs=1, command=[])
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_scan_that_fails_stops_the_demonstration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,11 +227,12 @@ def test_the_command_ends_with_all_methods_the_report_and_the_next_step(
     assert capsys.readouterr() == ("", "")
 
 
-def test_help_describes_the_demonstration(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_package_that_a_page_needs_is_missed_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["ndflow", "demo", "--help"])
-    assert main() == 0
-    said = capsys.readouterr().out
-    words = ("--jobs", "--quiet", "three scanners", "ndflow demo", "ndflow-demo")
-    assert [word for word in words if word not in said] == []
+    monkeypatch.setattr(
+        "ndflow.reporting.build.find_spec", lambda name: None if name == "jinja2" else 1
+    )
+    with pytest.raises(InvalidValueError, match=r"needs jinja2.*ndflow\[report\]"):
+        run_demo(tmp_path / "out", Recorded(), jobs=1, command=[])
+    assert not (tmp_path / "out").exists()

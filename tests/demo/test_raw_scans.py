@@ -55,9 +55,3 @@ def test_a_folder_that_is_not_empty_is_refused(
 ) -> None:
     typed("demo", folder, "--raw", code=2)
     assert "not empty" in capsys.readouterr().err
-
-
-def test_a_number_of_jobs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    typed("demo", tmp_path / "raw", "--raw", "--jobs", 4, code=2)
-    assert "--jobs with --raw" in capsys.readouterr().err
-    assert not (tmp_path / "raw").exists()

@@ -73,7 +73,7 @@ def flat(n: int, canonical: float) -> SimulatedSubject:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_deformation_never_folds_and_is_bounded(seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -89,20 +89,6 @@ def test_a_deformation_never_folds_and_is_bounded(seed: int) -> None:
     assert rows < 0.8 + 1e-6
     assert np.linalg.det(np.eye(3) + jacobian).min() > 0
     assert np.linalg.norm(displacement, axis=0).max() <= REACH * (1 + 1e-12)
-
-
-def test_a_deformation_is_some_millimetres_and_differs_between_subjects() -> None:
-    one, other = (
-        draw_fields((197, 233, 189), np.random.default_rng(k)).displacement for k in (1, 2)
-    )
-    assert 1 < one.std() < 5
-    assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.3
-
-
-def test_the_bias_field_varies_slowly() -> None:
-    bias = draw_fields((197, 233, 189), np.random.default_rng(3)).bias
-    assert bias.std() == pytest.approx(1)
-    assert np.abs(np.diff(bias, axis=0)).max() < 0.6  # within 8 mm
 
 
 def test_without_deformation_the_template_is_seen() -> None:
@@ -121,11 +107,6 @@ def test_a_displacement_says_where_in_the_template_to_look() -> None:
     here, moved = subject(still()), subject(still((3, -2, 1)))
     assert np.array_equal(moved.voxels, here.voxels - [3, -2, 1])
     np.testing.assert_allclose(moved.canonical, here.canonical, atol=1e-5)
-
-
-def test_the_surface_of_the_brain_has_no_dark_rim() -> None:
-    half = subject(still((0.3, 0.3, 0.3)))
-    assert half.canonical.min() > subject(still()).canonical.min() - 0.02
 
 
 @settings(max_examples=15, deadline=None)
@@ -170,12 +151,6 @@ def test_a_lesion_darkens_white_matter_and_nothing_else() -> None:
     assert np.array_equal(ill.tissues, healthy.tissues)
 
 
-def test_without_noise_and_bias_a_scan_shows_the_curve() -> None:
-    body = flat(500, 0.0)._replace(canonical=np.linspace(0, 1.1, 500, dtype=np.float32))
-    shown = simulate_scan(body, CURVE, np.random.default_rng(0), bias=0, noise=0)
-    np.testing.assert_allclose(shown, CURVE(body.canonical), rtol=1e-6)
-
-
 def test_the_bias_field_multiplies() -> None:
     body = flat(500, 0.6)
     shown = simulate_scan(body, CURVE, np.random.default_rng(0), bias=0.04, noise=0)
@@ -190,3 +165,9 @@ def test_noise_is_rician(canonical: float) -> None:
     sd = noise * float(CURVE(MEANS[2]))
     law = stats.rice(float(CURVE(canonical)) / sd, scale=sd)
     assert stats.kstest(shown, law.cdf).pvalue > 0.01
+
+
+def test_without_noise_and_bias_a_scan_shows_the_curve() -> None:
+    body = flat(500, 0.0)._replace(canonical=np.linspace(0, 1.1, 500, dtype=np.float32))
+    shown = simulate_scan(body, CURVE, np.random.default_rng(0), bias=0, noise=0)
+    np.testing.assert_allclose(shown, CURVE(body.canonical), rtol=1e-6)

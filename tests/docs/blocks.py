@@ -1,47 +1,41 @@
-"""The code blocks of a Markdown page, and the comments that say how they are run.
+"""The code blocks of a Markdown page, and how they are run: from top to bottom, in one folder.
 
-Every page of the documentation is run by the tests, from top to bottom, in a folder of its own
-(`docs.folders`). To add a page, write it, and say in a comment near its top which files its
-commands expect::
+A page with code says near its top which files its commands expect (`docs.folders`)::
 
-    <!-- runs with: scans -->
+    <!-- runs with: scans, study -->
 
-Several folders are separated by commas; `empty` is one without files, and `reports` allows studies
-to write their report, and evaluations their figures, which take seconds. A page without code needs
-no comment. Pages that need torch also say
+and, if it is to be run by ``make test-torch`` instead of ``make test``, ``<!-- needs torch -->``.
+Blocks of ``sh`` and ``python`` are run (``ndflow`` in this process, evaluations with few trees),
+``json`` and ``yaml`` parsed, ``text`` is left alone. The line before a block may say
 
-    <!-- needs torch -->
-
-and are run by ``make test-torch`` instead of ``make test``.
-
-What happens to a block depends on its language:
-
-========= =========================================================================================
-sh        Each line is a command; ``ndflow`` runs in this process, others in a shell. A block with
-          shell syntax (variables, pipes, loops) is run by bash as a whole. Each must end with 0.
-python    Run; names stay for the blocks below. With ``>>>``, a doctest: the output must be right.
-json      Parsed; so are yaml and toml.
-text      Not run: what a command prints, the content of a file, a tree of files.
-========= =========================================================================================
-
-Other languages need one of two comments, which stand on the line before a block of any language::
-
-    <!-- file: study.tsv -->            written under this name, for the blocks below
+    <!-- file: study.tsv -->                written under this name, for the blocks below
     <!-- not run: installs a package -->    not run, for this reason
 """
 
+import contextlib
+import io
+import json
+import os
 import re
+import shlex
+import subprocess
+import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from commands import execute
 
 ROOT = Path(__file__).parents[2]
-RUN = ("sh", "python")
-PARSED = ("json", "yaml", "toml")
-LANGUAGES = (*RUN, *PARSED, "text")
 
+_PARSERS = {"json": json.loads, "yaml": yaml.safe_load}
 _FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
 _COMMENT = re.compile(r"^ *<!-- *(.*?) *-->$", re.MULTILINE)
+_SHELL = re.compile(r"[|&;<>$`(){}!]|^\s*(?:cd|export|\w+=)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -55,18 +49,16 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """The name under which it is to be written, if it is."""
         return _after("file:", self.comment)
 
     @property
-    def not_run(self) -> str | None:
-        """Why it is not run, if it is not."""
-        return _after("not run:", self.comment)
+    def is_run(self) -> bool:
+        return self.language in ("sh", "python") and not self.comment.startswith("not run: ")
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: where it is, and its blocks."""
+    """A page: where it is, and its text."""
 
     path: Path
     text: str = field(repr=False)
@@ -80,11 +72,9 @@ class Page:
         return list(blocks_of(self.text))
 
     @property
-    def folders(self) -> list[str] | None:
-        """The folders that it is run with; None if it does not say."""
+    def folders(self) -> list[str]:
         found = [_after("runs with:", comment) for comment in _COMMENT.findall(self.text)]
-        named = [name for name in found if name is not None]
-        return [word.strip() for word in named[0].split(",")] if named else None
+        return [word.strip() for one in found if one for word in one.split(",")]
 
     @property
     def needs_torch(self) -> bool:
@@ -92,18 +82,12 @@ class Page:
 
     @property
     def has_code(self) -> bool:
-        """Whether anything in it is run, or written for what is run."""
-        return any(
-            block.file or (block.language in RUN and block.not_run is None) for block in self.blocks
-        )
+        return any(block.is_run for block in self.blocks)
 
 
 def pages() -> list[Page]:
-    """Return all pages that people read: those of docs/, and CONTRIBUTING.md.
-
-    The README is run by ``tests/test_readme.py``, which also checks what its commands have done.
-    """
-    found = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
+    """Return all pages that people read."""
+    found = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     return [Page(path, path.read_text(encoding="utf-8")) for path in found]
 
 
@@ -150,3 +134,64 @@ def _until(fence: str, lines: Iterable[str]) -> Iterator[str]:
 
 def _after(word: str, comment: str) -> str | None:
     return comment.removeprefix(word).strip() if comment.startswith(word) else None
+
+
+# ── running ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_page(page: Page, folder: Path) -> None:
+    """Run all blocks of a page in a folder."""
+    names: dict[str, Any] = {"__name__": page.path.stem}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+        patch.setenv("MPLBACKEND", "agg")
+        for block in page.blocks:
+            try:
+                run_block(block, names)
+            except Exception as error:
+                said = "".join(traceback.format_exception(error)[-4:]).strip()
+                where = f"{page.name}, line {block.line}"
+                raise AssertionError(f"{where}: {said}\n\n{block.text}") from None
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+def run_block(block: Block, names: dict[str, Any]) -> None:
+    """Run, parse or write one block; `names` are those that Python blocks share."""
+    if block.language in _PARSERS:
+        _PARSERS[block.language](block.text)
+    if block.file:
+        Path(block.file).write_text(block.text, encoding="utf-8")
+    elif block.is_run and block.language == "sh":
+        _run_commands(block.text)
+    elif block.is_run:
+        with captured():
+            exec(compile(block.text, f"line {block.line}", "exec"), names)
+
+
+def _run_commands(text: str) -> None:
+    for line in [text] if _SHELL.search(text) else text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words and words[0] == "ndflow":
+            quick = ("--trees", "2", "--permutations", "0") if words[1] == "evaluate" else ()
+            with captured() as said:
+                code = execute(*(one for word in words[1:] for one in _matches(word)), *quick)
+            assert code == 0, f"ndflow ended with {code}: {said.getvalue()}"
+        elif words:
+            shell = ["bash", "-euo", "pipefail", "-c", line]
+            done = subprocess.run(shell, capture_output=True, text=True, timeout=300)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _matches(word: str) -> list[str]:
+    """Return the files that a pattern stands for; as in a shell, itself if there are none."""
+    return (sorted(map(str, Path().glob(word))) if "*" in word else []) or [word]
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[io.StringIO]:
+    """Collect what is printed."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        yield said

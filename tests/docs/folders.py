@@ -1,77 +1,58 @@
-"""The folders that the pages of the documentation are run in: small, and made once per session.
+"""The folders that pages are run in: small, filled once per session; each page gets a copy.
 
-``<!-- runs with: NAME -->`` on a page chooses one of `FOLDERS`, or several, separated by commas.
-A function that fills a folder lists in its docstring what it puts there. To add one, write it, and
-name it in `FOLDERS`; keep it small, since every page gets a copy.
+``<!-- runs with: NAME -->`` on a page chooses among `FOLDERS`; each lists what it puts there.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pytest
 from channel_phantoms import save_channels
 from commands import execute
-from docs.run_blocks import captured
+from deepbet_stand_in import standing_in
+from docs.blocks import Page, captured
 from phantoms import head, radii, save, tissue_shares
 from studies import SITES, SMALL, write_tsv
 
 import ndflow
 
-Fill = Callable[[Path], None]
-
 _LARGE = np.diag([7.0, 7.0, 7.0, 1.0])  # mm: few voxels, but a brain of the usual size
+_THREE = {"Ashford": (280.0, 660.0, 1.0), "Brindle": (380.0, 750.0, 0.5)}
+_THREE |= {"Corley": (140.0, 470.0, 2.0)}
 
 
 def scans(folder: Path) -> None:
-    """``scan.nii.gz``, ``other.nii.gz``, masks ``brain…``, ``other_brain…``, ``lesion…``; more.
-
-    ``csf.nii.gz``, ``gm.nii.gz`` and ``wm.nii.gz`` are the tissues of ``scan.nii.gz``, and
-    ``reference.json`` is a reference of both scans.
-    """
+    """``scan``, ``other``; masks ``brain``, ``other_brain``; ``lesion``, tissues; a reference."""
+    images, masks = [], []
     for seed, (image, mask) in enumerate((("scan", "brain"), ("other", "other_brain"))):
         voxels = head(seed, gain=1 + seed)
-        save(folder / f"{image}.nii.gz", voxels)
-        save(folder / f"{mask}.nii.gz", (voxels > 0).astype(np.uint8))
+        images.append(save(folder / f"{image}.nii.gz", voxels))
+        masks.append(save(folder / f"{mask}.nii.gz", (voxels > 0).astype(np.uint8)))
     for tissue, share in tissue_shares().items():
         save(folder / f"{tissue}.nii.gz", share.astype(np.float32))
     save(folder / "lesion.nii.gz", (radii() < 0.2).astype(np.uint8))
-    images, masks = ("scan.nii.gz", "other.nii.gz"), ("brain.nii.gz", "other_brain.nii.gz")
-    made = ndflow.reference(
-        [folder / image for image in images],
-        mask=[folder / mask for mask in masks],
-        channel="T1w",
-    )
+    made = ndflow.reference(images, mask=masks, channel="T1w")
     ndflow.save(folder / "reference.json", made)
 
 
 def study(folder: Path) -> None:
-    """``study.tsv``: ten scans of two sites with masks, tissue maps, age and sex; and other tables.
-
-    The scans are ``scans/sub-01_T1w.nii.gz`` and so on, with ``_mask``, ``_csf``, ``_gm``, ``_wm``
-    in the place of ``_T1w``. ``new.tsv`` has two more scans of each site, without tissue maps, and
-    ``patients.tsv`` two of one site with a lesion, outlined in ``lesion``.
-    """
+    """``study.tsv``: ten scans of two sites; ``new.tsv``: four more; ``patients.tsv``: two."""
     (folder / "scans").mkdir()
     rows = []
     for number in range(16):
         site = "Aachen" if number in (*range(5), 10, 11, 14, 15) else "Bonn"
-        csf, gm, gain = SITES[site]
-        tissues = ((csf, 60.0), (gm + 15 * (number % 5), 50.0), (1000.0, 40.0))
-        voxels = head(number, shape=SMALL, tissues=tissues, gain=gain)
-        files = {"mask": (voxels > 0).astype(np.uint8)}
-        if number < 10:
-            files |= {name: s.astype(np.float32) for name, s in tissue_shares(SMALL).items()}
+        row = _subject(folder, "scans", f"sub-{number + 1:02}", number, site, SITES)
+        if number >= 10:
+            for tissue in ("csf", "gm", "wm"):
+                del row[tissue]
         if number >= 14:
-            files["lesion"] = (radii(SMALL) < 0.25).astype(np.uint8)
-            voxels = np.where(files["lesion"], 1.5 * voxels, voxels).astype(np.int16)
-        place = f"scans/sub-{number + 1:02}"
-        save(folder / f"{place}_T1w.nii.gz", voxels)
-        row = {"subject": f"sub-{number + 1:02}", "site": site, "image": f"{place}_T1w.nii.gz"}
-        row |= {"age": f"{20 + 7 * number % 50}", "sex": "FM"[number % 2]}
-        for name, image in files.items():
-            save(folder / f"{place}_{name}.nii.gz", image)
-            row[name] = f"{place}_{name}.nii.gz"
+            row["lesion"] = row["mask"].replace("mask", "lesion")
+            save(folder / row["lesion"], (radii(SMALL) < 0.25).astype(np.uint8))
         rows.append(row)
     write_tsv(folder / "study.tsv", rows[:10])
     write_tsv(folder / "new.tsv", rows[10:14])
@@ -81,9 +62,7 @@ def study(folder: Path) -> None:
 def finished(folder: Path) -> None:
     """The folder of ``study``, and ``OUT``, its results."""
     study(folder)
-    with captured() as said:
-        code = execute("cohort", folder / "study.tsv", folder / "OUT", "-q", "--channels", "T1w")
-    assert code == 0, said.getvalue()
+    _run("cohort", folder / "study.tsv", folder / "OUT", "-q", "--channels", "T1w")
 
 
 def channels(folder: Path) -> None:
@@ -98,95 +77,116 @@ def channels(folder: Path) -> None:
 
 
 def heads(folder: Path) -> None:
-    """``raw.tsv``: two heads with masks and tissue maps, so that they are prepared in seconds.
-
-    ``heads.tsv`` names two without masks, and ``head.nii.gz`` is one of them. Pages that are run
-    with this folder find brains by a stand-in for the network, which needs no torch.
-    """
+    """``raw.tsv``: with masks and tissue maps; ``heads.tsv``, ``head.nii.gz``: without."""
     (folder / "heads").mkdir()
     raw, bare = [], []
     for number, site in enumerate(("Aachen", "Bonn")):
-        voxels, place = head(number, gain=1 + number), f"heads/head{number + 1}"
-        files = {"image": voxels, "mask": (voxels > 0).astype(np.uint8)}
-        files |= {name: share.astype(np.float32) for name, share in tissue_shares().items()}
-        for name, image in files.items():
-            save(folder / f"{place}_{name}.nii.gz", image)
-        raw.append({name: f"{place}_{name}.nii.gz" for name in files} | {"site": site})
-        save(folder / f"{place}.nii.gz", voxels, _LARGE)
-        bare.append({"image": f"{place}.nii.gz", "site": site})
+        raw.append(_subject(folder, "heads", f"head{number}", number, site, SITES, shape=None))
+        path = save(folder / "heads" / f"bare{number}.nii.gz", head(number), _LARGE)
+        bare.append({"image": f"heads/{path.name}", "site": site})
     write_tsv(folder / "raw.tsv", raw)
     write_tsv(folder / "heads.tsv", bare)
-    shutil.copy(folder / bare[0]["image"], folder / "head.nii.gz")
+    shutil.copy(path, folder / "head.nii.gz")
 
 
 def dataset(folder: Path) -> None:
-    """``BIDS_DIR``, a BIDS dataset: T1w images of four participants from two sites.
-
-    ``fmriprep`` holds their brain masks and tissue probability maps.
-    """
-    bids, masks = folder / "BIDS_DIR", folder / "fmriprep"
+    """``BIDS_DIR``: four participants of two sites; ``fmriprep``: masks and tissue maps."""
+    bids, derived = folder / "BIDS_DIR", folder / "fmriprep"
+    names = {"mask": "desc-brain_mask", "csf": "label-CSF_probseg"}
+    names |= {"gm": "label-GM_probseg", "wm": "label-WM_probseg"}
     rows = []
     for number, site in enumerate(("Aachen", "Aachen", "Bonn", "Bonn")):
-        csf, gm, gain = SITES[site]
-        tissues = ((csf, 60.0), (gm, 50.0), (1000.0, 40.0))
-        voxels = head(number, shape=SMALL, tissues=tissues, gain=gain)
         label = f"sub-{number + 1:02}"
-        for place in (bids, masks):
+        for place in (bids, derived):
             (place / label / "anat").mkdir(parents=True)
-        save(bids / label / "anat" / f"{label}_T1w.nii.gz", voxels)
-        derived = masks / label / "anat"
-        save(derived / f"{label}_desc-brain_mask.nii.gz", (voxels > 0).astype(np.uint8))
-        for tissue, share in tissue_shares(SMALL).items():
-            name = f"{label}_label-{tissue.upper()}_probseg.nii.gz"
-            save(derived / name, share.astype(np.float32))
-        rows.append({"participant_id": label, "site": site, "age": f"{30 + number}"})
+        row = _subject(bids, f"{label}/anat", label, number, site, SITES)
+        for kind, name in names.items():
+            (bids / row[kind]).rename(derived / label / "anat" / f"{label}_{name}.nii.gz")
+        rows.append({"participant_id": label, "site": site, "age": row["age"]})
     write_tsv(bids / "participants.tsv", rows)
-    for place, kind in ((bids, "raw"), (masks, "derivative")):
+    for place, type_ in ((bids, "raw"), (derived, "derivative")):
         (place / "dataset_description.json").write_text(
-            f'{{"Name": "Four heads", "BIDSVersion": "1.10.0", "DatasetType": "{kind}", '
+            f'{{"Name": "Four heads", "BIDSVersion": "1.10.0", "DatasetType": "{type_}", '
             '"GeneratedBy": [{"Name": "phantoms"}]}'
         )
 
 
 def tutorial(folder: Path) -> None:
-    """``raw/study.tsv``, five small scans of each of three sites; ``prepared`` and ``later``.
-
-    ``prepared`` is that study after its preparation, ``later`` one more scan of each site. Masks
-    and tissue maps were given, so that this takes seconds.
-    """
-    sites = {"Ashford": (280.0, 660.0, 1.0), "Brindle": (380.0, 750.0, 0.5)}
-    sites |= {"Corley": (140.0, 470.0, 2.0)}
+    """``raw/study.tsv``: three scans of each of three sites; ``prepared`` and ``later``: ready."""
     rows = []
-    for number in range(18):
-        site, own = [*sites][number % 3], number // 3 + 1
-        csf, gm, gain = sites[site]
-        tissues = ((csf, 60.0), (gm + 15 * (own % 4), 50.0), (1000.0, 40.0))
-        voxels = head(number, shape=SMALL, tissues=tissues, gain=gain)
-        files = {"mask": (voxels > 0).astype(np.uint8)}
-        files |= {name: share.astype(np.float32) for name, share in tissue_shares(SMALL).items()}
-        place = f"{site}/{site}-{own:02}"
+    for number in range(12):
+        site = [*_THREE][number % 3]
         (folder / "raw" / site).mkdir(parents=True, exist_ok=True)
-        save(folder / "raw" / f"{place}_T1w.nii.gz", voxels)
-        row = {"subject": f"{site}-{own:02}", "site": site, "image": f"{place}_T1w.nii.gz"}
-        for name, image in files.items():
-            save(folder / "raw" / f"{place}_{name}.nii.gz", image)
-            row[name] = f"{place}_{name}.nii.gz"
-        rows.append(row | {"age": f"{20 + 7 * number % 50}"})
-    for name, listed in (("prepared", rows[:15]), ("later", rows[15:])):
-        write_tsv(folder / "raw" / f"{name}.tsv", listed)
-        table = folder / "raw" / f"{name}.tsv"
-        with captured() as said:
-            code = execute("prepare", table, folder / name, "-q", "--mask", "nonzero")
-        assert code == 0, said.getvalue()
+        name = f"{site}-{number // 3 + 1:02}"
+        rows.append(_subject(folder / "raw", site, name, number, site, _THREE))
+    for name, listed in (("prepared", rows[:9]), ("later", rows[9:])):
+        table = write_tsv(folder / "raw" / f"{name}.tsv", listed)
+        _run("prepare", table, folder / name, "-q", "--mask", "nonzero")
     plain = ("subject", "site", "image", "age")
-    write_tsv(folder / "raw" / "study.tsv", [{key: row[key] for key in plain} for row in rows[:15]])
+    write_tsv(folder / "raw" / "study.tsv", [{key: row[key] for key in plain} for row in rows[:9]])
 
 
 def empty(folder: Path) -> None:
     """No files."""
 
 
-FOLDERS: dict[str, Fill] = {
+FOLDERS: dict[str, Callable[[Path], None]] = {
     fill.__name__: fill
     for fill in (scans, study, finished, channels, heads, dataset, tutorial, empty)
 }
+
+
+def _subject(
+    folder: Path,
+    place: str,
+    name: str,
+    number: int,
+    site: str,
+    sites: Mapping[str, tuple[float, float, float]],
+    *,
+    shape: tuple[int, int, int] | None = SMALL,
+) -> dict[str, str]:
+    """Write a scan with its mask and tissue maps; return its row of a table."""
+    csf, gm, gain = sites[site]
+    tissues = ((csf, 60.0), (gm + 15 * (number % 5), 50.0), (1000.0, 40.0))
+    size = {} if shape is None else {"shape": shape}
+    voxels = head(number, tissues=tissues, gain=gain, **size)
+    files = {"image": voxels, "mask": (voxels > 0).astype(np.uint8)}
+    files |= {one: share.astype(np.float32) for one, share in tissue_shares(voxels.shape).items()}
+    row = {"subject": name, "site": site, "age": f"{20 + 7 * number % 50}", "sex": "FM"[number % 2]}
+    for kind, image in files.items():
+        row[kind] = f"{place}/{name}_{'T1w' if kind == 'image' else kind}.nii.gz"
+        save(folder / row[kind], image)
+    return row
+
+
+def _run(*words: object) -> None:
+    with captured() as said:
+        code = execute(*words)
+    assert code == 0, said.getvalue()
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders that were filled so far, below `place`."""
+
+    place: Path
+
+    @contextmanager
+    def copy_for(self, page: Page) -> Iterator[Path]:
+        """Make a folder with the files that a page asks for, and remove it afterwards."""
+        copy = self.place / "pages" / page.name.replace("/", "-").removesuffix(".md")
+        copy.mkdir(parents=True)
+        with ExitStack() as stack:
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            patch.setattr("ndflow.evaluation.save.drawings", lambda _: [])  # which take seconds
+            if "heads" in page.folders and find_spec("deepbet") is None:
+                stack.enter_context(standing_in(self.place / "packages" / copy.name))
+            for name in page.folders:
+                filled = self.place / "filled" / name
+                if not filled.exists():
+                    filled.mkdir(parents=True)
+                    FOLDERS[name](filled)
+                shutil.copytree(filled, copy, dirs_exist_ok=True)
+            yield copy
+        shutil.rmtree(copy)

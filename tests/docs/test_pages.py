@@ -1,24 +1,38 @@
-"""Every code block of the documentation runs; `docs.blocks` says how."""
+"""Every code block of the documentation runs, and every link leads somewhere."""
 
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from docs.blocks import Block, Page, blocks_of, pages
-from docs.folders import FOLDERS
-from docs.run_blocks import BlockFailedError, run_block, run_page
-from docs.with_folders import Folders
+from docs.blocks import ROOT, Page, captured, pages, prose_of, run_page
+from docs.folders import FOLDERS, Folders
+
+import ndflow
+from ndflow.cli.app import COMMANDS
 
 PAGES = pages()
-WITH_CODE = [page for page in PAGES if page.has_code and not page.needs_torch]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+LANGUAGES = {"sh", "python", "json", "yaml", "text"}
+
+_LINK = re.compile(r"!?\[(?:[^][]|\[[^]]*\])*\]\(<?([^)\s>]+)>?\)")
+_CODE = re.compile(r"(`+)(?:(?!\1).)*\1")
 
 
-def page_of(tmp_path: Path, text: str) -> Page:
-    page = Page(Path(__file__).parents[2] / "docs" / "some.md", text)
-    run_page(page, tmp_path)
-    return page
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return Folders(tmp_path_factory.mktemp("docs"))
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.has_code and not page.needs_torch],
+    ids=lambda page: page.name,
+)
 def test_the_page_runs(page: Page, folders: Folders) -> None:
     with folders.copy_for(page) as folder:
         run_page(page, folder)
@@ -26,80 +40,97 @@ def test_the_page_runs(page: Page, folders: Folders) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_says_what_it_is(page: Page) -> None:
-    for block in page.blocks:
-        where = f"{page.name}, line {block.line}"
-        assert block.not_run is None or len(block.not_run) > 10, f"{where}: not run, but why?"
-        assert not block.comment.startswith("not run") or block.not_run is not None, where
-        assert block.language, f"{where}: write sh, python or text after the fence"
-    if page.has_code:
-        known = ", ".join((*FOLDERS, "reports"))
-        assert page.folders is not None, (
-            f"{page.name} has code: write <!-- runs with: NAME --> below its title, "
-            f"where NAME is one of {known}"
-        )
-        assert {*page.folders} <= {*FOLDERS, "reports"}, f"{page.name}: known are {known}"
+    assert {block.language for block in page.blocks} <= LANGUAGES
+    assert {*page.folders} <= {*FOLDERS}
+    assert page.folders or not page.has_code, "write <!-- runs with: NAME --> below the title"
 
 
-def test_few_blocks_are_not_run() -> None:
-    """So that this stays the exception: what cannot be run is to install, submit or connect."""
-    left = [
-        f"{page.name}, line {block.line}: {block.not_run}"
-        for page in PAGES
-        for block in page.blocks
-        if block.not_run is not None
-    ]
-    run = sum(block.language in ("sh", "python") for page in PAGES for block in page.blocks)
-    assert len(left) < run / 2, "\n".join(left)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_the_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    names = {"__name__": path.stem}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] or cell["execution_count"], "run make notebooks"
+            with captured():
+                exec(compile("".join(cell["source"]), path.name, "exec"), names)
+    sys.modules["matplotlib.pyplot"].close("all")
+
+
+# ── links ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def links_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the files and anchors that a page links to, except addresses and what is in code."""
+    for target in _LINK.findall(_CODE.sub("code", prose_of(text))):
+        if not re.match(r"[a-z]+:", target):
+            file, _, anchor = target.partition("#")
+            yield file, anchor
+
+
+def anchors_of(text: str) -> set[str]:
+    """Return the anchors of headings, as GitHub and MyST make them."""
+    headings = re.findall(r"^#{1,6} +(.*?) *$", prose_of(text), re.MULTILINE)
+    plain = (re.sub(r"!?\[([^]]*)\]\([^)]*\)|[`*]", r"\1", one).lower() for one in headings)
+    return {re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_headings_that_are_linked_exist(page: Page) -> None:
+    for file, anchor in links_of(page.text):
+        target = (page.path.parent / file).resolve() if file else page.path
+        assert target.exists(), file
+        assert not anchor or anchor in anchors_of(target.read_text("utf-8")), f"{file}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_modules_that_are_named_exist(page: Page) -> None:
+    tops = [ROOT, ROOT / "src" / "ndflow", ROOT / "docs"]
+    example = {"methods/percentile.py", "study/brightness_step.py", "methods/test_percentile.py"}
+    for name in re.findall(r"`((?:\w+/)+\w+\.py)\b", page.text):
+        assert name in example or any((top / name).exists() for top in tops), name
+
+
+def test_the_docs_that_the_package_names_exist() -> None:
+    for path in (ROOT / "src").rglob("*.py"):
+        for name in re.findall(r"\bdocs/[\w/-]+\.(?:md|bib)", path.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{path.name}: {name}"
+
+
+def test_the_reference_names_every_public_name_and_command() -> None:
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    named = re.findall(r"^(?:   |## ndflow\.)(\w+)$", page, re.MULTILINE)
+    assert sorted([*named, "normalize"]) == sorted(ndflow.__all__)
+    page = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+    assert re.findall(r"^```\{ndflow-command\} (\w+)$", page, re.MULTILINE) == [*COMMANDS]
+
+
+def test_links_lead_to_pages_of_the_site_or_to_the_repository(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("sphinx", reason="make docs installs it")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from extensions.repository_links import REPOSITORY, on_the_site
+
+    guide = "docs/guides/one.md"
+    assert on_the_site("[a](../study.md#b)", guide, guide) == "[a](../study.md#b)"
+    assert on_the_site("[a](../../CHANGELOG.md)", guide, guide) == "[a](../changelog.md)"
+    assert on_the_site("[a](../../LICENSE)", guide, guide) == f"[a]({REPOSITORY}/LICENSE)"
+    top = on_the_site("[a](docs/guides/one.md)", "CONTRIBUTING.md", "docs/contributing.md")
+    assert top == "[a](guides/one.md)"
 
 
 # ── the runner itself ────────────────────────────────────────────────────────────────────────────
 
 
-def test_blocks_are_found_in_lists_and_directives_with_their_comments() -> None:
-    text = (
-        "<!-- file: a.tsv -->\n```text\na\n```\n"
-        "- one\n\n  ```sh\n  ndflow\n  ```\n"
-        "````{note}\n```python\nx = 1\n```\n````\n"
-    )
-    assert [*blocks_of(text)] == [
-        Block("text", "a\n", 2, "file: a.tsv"),
-        Block("sh", "ndflow\n", 7),
-        Block("python", "x = 1\n", 11),
-    ]
+BROKEN = [("sh", "ndflow verify nowhere"), ("sh", "true | false"), ("python", "1/0"), ("json", "{")]
 
 
-def test_names_and_files_stay_for_the_blocks_below(tmp_path: Path) -> None:
-    page_of(
-        tmp_path,
-        "<!-- file: words/a.txt -->\n```text\none\n```\n"
-        "```python\nfrom pathlib import Path\nword = Path('words/a.txt').read_text()\n```\n"
-        "```python\n>>> word.strip()\n'one'\n```\n"
-        "```sh\ncp words/a.txt b.txt  # a comment\nword=$(cat b.txt)\ntest $word = one\n```\n",
-    )
-    assert (tmp_path / "b.txt").exists()
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "said"),
-    [
-        ("sh", "ndflow verify nowhere\n", "nowhere"),
-        ("sh", "ls nowhere\n", "nowhere"),
-        ("sh", "true | false\n", "ended with 1"),
-        ("python", "1 / 0\n", "division by zero"),
-        ("python", ">>> 1 + 1\n3\n", "Got:"),
-        ("json", "{,}\n", "Expecting"),
-        ("yaml", "a: [\n", "parsing"),
-        ("toml", "a =\n", "Invalid"),
-        ("", "ndflow\n", "a block of no language"),
-    ],
-)
-def test_a_block_that_does_not_run_fails(
-    tmp_path: Path, language: str, text: str, said: str
-) -> None:
-    with pytest.raises(BlockFailedError, match=r"docs/some\.md, line 2") as failure:
-        page_of(tmp_path, f"\n```{language}\n{text}```\n")
-    assert said in str(failure.value)
-
-
-def test_a_block_that_is_not_run_is_not_run() -> None:
-    run_block(Block("python", "1 / 0", 1, "not run: it divides by zero"), {})
+@pytest.mark.parametrize(("language", "text"), BROKEN)
+def test_a_block_that_does_not_run_fails(tmp_path: Path, language: str, text: str) -> None:
+    page = Page(ROOT / "docs" / "some.md", f"\n```{language}\n{text}\n```\n")
+    with pytest.raises(AssertionError, match=r"docs/some\.md, line 2"):
+        run_page(page, tmp_path)

@@ -23,7 +23,6 @@ from ndflow.evaluation.classification import (
     classify_folds,
     entropy,
     folds,
-    forest_probabilities,
     shuffle_accuracy,
     shuffled,
 )
@@ -53,10 +52,6 @@ def test_entropy_in_bits_agrees_with_scipy(seed, classes):
     np.testing.assert_allclose(
         entropy(probabilities), stats.entropy(probabilities, base=2, axis=1), atol=1e-12
     )
-
-
-def test_a_certain_prediction_has_zero_bits_and_four_equal_ones_have_two():
-    np.testing.assert_allclose(entropy([[0, 1, 0, 0], [0.25] * 4]), [0, 2])
 
 
 # Folds.
@@ -105,19 +100,6 @@ def test_a_class_with_a_single_subject_is_refused():
 
 
 # Random forest.
-
-
-def test_sites_that_differ_are_recognised_and_noise_is_not():
-    labels, places = np.repeat([*"abc"], 20), np.arange(60)
-    parts = [(places[::2], places[1::2]), (places[1::2], places[::2])]
-    features = np.random.default_rng(0).normal(size=(60, 6))
-    for shift, least, most in ((3, 0.9, 1), (0, 0.1, 0.6)):
-        table = features + shift * np.repeat(np.arange(3), 20)[:, None]
-        folded = [(table[train], table[test]) for train, test in parts]
-        found = forest_probabilities(folded, parts, labels.tolist(), seed=0, trees=50)
-        assert found.sum(axis=1) == pytest.approx(np.ones(60))
-        right = np.array([*"abc"])[found.argmax(axis=1)] == labels
-        assert least < right.mean() <= most
 
 
 # Chance level.
@@ -171,28 +153,6 @@ def test_p_values_are_uniform_where_labels_mean_nothing_and_small_where_they_do(
     assert (p <= 0.5).mean() > 0.2
     reached, *others = accuracies(noise(2) + 3 * PLACE[:, None], LABELS, 0, 19, 5)
     assert chance_level(reached, others).p == 1 / 20
-
-
-def test_small_forests_have_the_chance_level_of_large_ones():
-    table = noise(3) + 3 * PLACE[:, None]
-    small = chance_level(*split(accuracies(table, LABELS, 0, 25, 25)))
-    large = chance_level(*split(accuracies(table, LABELS, 1, 25, 60)))
-    assert small.mean == pytest.approx(large.mean, abs=0.05)
-    assert small.high == pytest.approx(large.high, abs=0.08)
-
-
-def split(reached):
-    return reached[0], reached[1:]
-
-
-def test_shuffles_differ_but_each_is_always_the_same():
-    parts = folds(LABELS, 0)
-    table = noise(0)
-    features = [(table[train], table[test]) for train, test in parts]
-    alone = shuffle_accuracy(features, parts, LABELS, seed=5, number=3, trees=4)
-    found = accuracies(table, LABELS, 5, 6, 4)
-    assert found[3] == alone
-    assert len(set(found)) > 1
 
 
 def test_folds_keep_their_labels_and_subjects_are_exchanged_as_wholes():

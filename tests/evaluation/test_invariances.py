@@ -9,17 +9,11 @@ from phantoms import head, save
 from studies import SMALL, Silent
 
 from ndflow.image.mask import foreground
-from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import Study
 from ndflow.study.run import run_study
-from ndflow.study.table import read_table
+from ndflow.study.table import PlainNames, named, read_table
 
-
-def test_units_do_not_matter(desk: Desk) -> None:
-    """The images of one study are those of another after one change of scale and offset."""
-    one, other = desk.run("flow"), desk.run("ranged", range=(100.0, 5000.0))
-    found = [numbers(compared(out), "age") for out in (one, other)]
-    alike(*found, {"flow": "ranged", "affine": "affine"}, rel=2e-3, abs=1e-4)
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("mode", ["individual", "two-level"])

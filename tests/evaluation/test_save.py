@@ -18,6 +18,22 @@ from ndflow.evaluation.save import check_evaluation
 from ndflow.study.tasks import Outcome
 from ndflow.subject.records import EvaluationRecord
 
+
+class Stages:
+    """Progress that is recorded instead of shown."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, int]] = []
+        self.steps = 0
+
+    def begin(self, stage: str, total: int) -> None:
+        self.begun.append((stage, total))
+
+    def step(self, stage: str, outcome: Outcome) -> None:
+        assert outcome.failure is None
+        self.steps += 1
+
+
 # Save.
 
 
@@ -31,15 +47,6 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     for taken in (tmp_path / "mine.txt", tmp_path / "not" / "yet"):
         with pytest.raises(FileError):
             check_evaluation(taken, force=True)
-
-
-@pytest.mark.parametrize("package", ["matplotlib", "sklearn"])
-def test_a_missing_package_is_named_with_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
-) -> None:
-    monkeypatch.setattr(save, "find_spec", lambda name: None if name == package else 1)
-    with pytest.raises(InvalidValueError, match=rf"{package}.*ndflow\[evaluate\]"):
-        check_evaluation(tmp_path, force=False)
 
 
 QUICK: dict[str, Any] = {"permutations": 0, "trees": 2}
@@ -129,19 +136,25 @@ def test_the_function_writes_the_files_of_the_command(
     ]
 
 
-class Stages:
-    """Progress that is recorded instead of shown."""
+def test_wrong_choices_are_refused_before_anything_is_made(desk: Desk, tmp_path: Path) -> None:
+    runs = [desk.run("flow"), desk.run("nyul", method="nyul")]
+    with pytest.raises(InvalidValueError, match="--output"):
+        ndflow.evaluate(runs)
+    with pytest.raises(FileError, match="holds no study"):
+        ndflow.evaluate(desk.folder, output=tmp_path / "new")
+    for wrong in ({"trees": 0}, {"seed": -1}, {"permutations": -1}, {"covariate": "height"}):
+        with pytest.raises(InvalidValueError, match=next(iter(wrong))):
+            ndflow.evaluate(runs, output=tmp_path / "new", **wrong)  # type: ignore[arg-type]
+    assert not (tmp_path / "new").exists()
 
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, int]] = []
-        self.steps = 0
 
-    def begin(self, stage: str, total: int) -> None:
-        self.begun.append((stage, total))
-
-    def step(self, stage: str, outcome: Outcome) -> None:
-        assert outcome.failure is None
-        self.steps += 1
+@pytest.mark.parametrize("package", ["matplotlib", "sklearn"])
+def test_a_missing_package_is_named_with_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setattr(save, "find_spec", lambda name: None if name == package else 1)
+    with pytest.raises(InvalidValueError, match=rf"{package}.*\[evaluate\]"):
+        check_evaluation(tmp_path, force=False)
 
 
 def test_one_study_is_evaluated_in_its_own_folder(
@@ -157,21 +170,3 @@ def test_one_study_is_evaluated_in_its_own_folder(
     with pytest.raises(FileError, match="not empty"):
         ndflow.evaluate(out, permutations=0, trees=2)
     ndflow.evaluate(out, permutations=0, trees=2, force=True)
-
-
-def test_wrong_choices_are_refused_before_anything_is_made(desk: Desk, tmp_path: Path) -> None:
-    runs = [desk.run("flow"), desk.run("nyul", method="nyul")]
-    with pytest.raises(InvalidValueError, match="--output"):
-        ndflow.evaluate(runs)
-    with pytest.raises(FileError, match="holds no study"):
-        ndflow.evaluate(desk.folder, output=tmp_path / "new")
-    for wrong in ({"trees": 0}, {"seed": -1}, {"permutations": -1}, {"covariate": "height"}):
-        with pytest.raises(InvalidValueError, match=next(iter(wrong))):
-            ndflow.evaluate(runs, output=tmp_path / "new", **wrong)  # type: ignore[arg-type]
-    assert not (tmp_path / "new").exists()
-
-
-def test_there_must_be_a_study_to_evaluate(tmp_path: Path) -> None:
-    for output in (None, tmp_path / "out"):
-        with pytest.raises(InvalidValueError, match="at least one study"):
-            ndflow.evaluate([], output=output)

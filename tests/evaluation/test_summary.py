@@ -9,57 +9,13 @@ from compared_runs import Desk, compared
 
 from ndflow.evaluation.comparison import Comparison, Condition
 from ndflow.evaluation.summary import (
-    ABOUT,
-    TISSUES_TITLE,
-    Section,
-    as_text,
     overview,
     sections,
     verdict,
 )
 from ndflow.evaluation.tables import tables
-from ndflow.evaluation.tissues import TISSUE_ROWS
 
 # Summary.
-
-
-def test_columns_are_aligned_and_notes_come_last() -> None:
-    part = Section("Title", "A note.", ["condition", "w1"], [["flow", "0.5"], ["unaligned", "–"]])
-    assert as_text([part, part], ["one", "two"]) == (
-        "Title\nA note.\n\n"
-        "condition   w1\n"
-        "flow       0.5\n"
-        "unaligned    –\n\n\n"
-        "Title\nA note.\n\n"
-        "condition   w1\n"
-        "flow       0.5\n"
-        "unaligned    –\n\n\n"
-        "Not done\none\ntwo\n"
-    )
-
-
-def test_there_is_a_section_for_each_table_that_scans_allow(desk: Desk) -> None:
-    comparison = compared(desk.run("flow"))
-    made = tables(replace(comparison, covariates=["age"]))
-    assert {*made} == {
-        *("fitness_scans", "fitness", "tissue_scans", "tissue", "sites"),
-        *("classification", "predictions", "repeats", "covariate"),
-        *("contrast", "reliability", "features"),
-    }
-    for rows in made.values():
-        assert {tuple(row) for row in rows} == {tuple(rows[0])}
-    first, *rest = sections(comparison, made)
-    assert first.title == TISSUES_TITLE
-    assert "Mean ± sd over 12 scans" in first.note
-    assert first.head == [
-        "condition",
-        *(f"{tissue} Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3)),
-        *("mean sd", "÷ gap"),
-    ]
-    assert [row[0] for row in first.rows] == ["unnormalised", "affine", "flow"]
-    assert [(part.title, part.note) for part in rest] == list(ABOUT.values())
-    bare = sections(comparison, {"fitness": made["fitness"]})
-    assert [part.title for part in bare] == [ABOUT["fitness"][0]]
 
 
 def test_only_studies_are_marked_as_better_than_the_alignment(desk: Desk) -> None:
@@ -174,20 +130,6 @@ def test_tissue_maps_that_made_the_targets_are_not_called_evidence(comparison: C
         assert (
             "The same tissue maps made its targets, so that is no evidence" in words
         ) == circular
-
-
-def test_names_with_hyphens_are_not_broken(comparison: Comparison) -> None:
-    long = [
-        replace(one, scan=replace(one.scan, name=f"sub-{'ab' * 12}{number:02d}_T1w"))
-        for number, one in enumerate(comparison.shared)
-    ]
-    shift = np.zeros(12)
-    shift[5] = 3.0
-    odd = with_run(comparison, distributions=moved(comparison.affine, shift))
-    text = said(replace(odd, shared=long))
-    names = [word for word in text.split() if word.startswith("sub-")]
-    assert names
-    assert all("_T1w" in name for name in names)
 
 
 def test_a_scan_far_from_all_others_is_named(comparison: Comparison) -> None:

@@ -50,13 +50,6 @@ def test_a_site_of_many_scans_has_a_band_from_the_10th_to_the_90th_percentile():
         np.testing.assert_allclose([at.min(), at.max()], [ordered[10], ordered[90]])
 
 
-def test_a_figure_of_very_many_scans_has_bands_for_all_sites():
-    scans = {str(i): densities(30, i) for i in range(6)}
-    assert len(density_figure([DensityPanel("x", X, scans)]).axes[0].lines) == 6 * 31
-    for axes in density_figure([DensityPanel("x", X, scans)] * 2).axes:
-        assert len(axes.lines) == len(axes.collections) == 6
-
-
 def test_areas_on_a_logarithmic_axis_are_shares_of_the_scan():
     x = np.geomspace(1e-3, 200, 4000)
     figure = density_figure([DensityPanel("x", x, {"a": [np.exp(-x)]}, logarithmic=True)])
@@ -66,14 +59,3 @@ def test_areas_on_a_logarithmic_axis_are_shares_of_the_scan():
     assert np.trapezoid(drawn, np.log(x)) == pytest.approx(1, abs=2e-3)  # the exponential's mass
     labels = [text.get_text() for text in axes.get_xticklabels()]
     assert {"0.1", "1", "10"} <= set(labels)
-
-
-def test_twelve_sites_with_long_names_do_not_shrink_the_panels():
-    names = [f"Universitätsklinikum Hamburg-Eppendorf {i}" for i in range(12)]
-    few, many = (
-        density_figure([DensityPanel("x", X, {n: densities(2) for n in some})] * 3)
-        for some in (names[:1], names)
-    )
-    heights = [f.axes[0].get_position().height * f.get_figheight() for f in (few, many)]
-    assert heights[1] > 0.9 * heights[0]
-    assert len(many.legends[0].get_texts()) == 12

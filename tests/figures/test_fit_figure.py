@@ -1,7 +1,6 @@
 """The figure of histograms and Q–Q plots."""
 
 import numpy as np
-import pytest
 from scipy import stats
 
 from ndflow.figures.curves import FitCell, FitCurves, fit_figure
@@ -29,24 +28,6 @@ def test_a_cell_shows_histogram_and_target_quantiles_and_their_difference():
     assert list(identity.get_xdata()) == list(identity.get_ydata())
     np.testing.assert_allclose(quantiles.get_ydata(), stats.norm.ppf(P) + 0.5)
     np.testing.assert_allclose(lower.lines[1].get_ydata(), 0.5)  # a shift is the same everywhere
-
-
-def test_all_differences_have_the_scale_of_the_largest():
-    figure = fit_figure([row("a", 0.1), row("b", -0.8), row("c")])
-    limits = {axes.get_ylim() for axes in figure.axes[2::3]}
-    assert len(limits) == 1
-    assert limits.pop() == pytest.approx((-0.88, 0.88))
-
-
-@pytest.mark.parametrize(("cells", "down"), [(1, 1), (2, 2), (3, 2), (5, 3)])
-def test_cells_are_in_reading_order(cells: int, down: int):
-    figure = fit_figure([row(str(i)) for i in range(cells)])
-    left = figure.axes[::3]
-    assert [axes.get_title("left").split("\n")[0] for axes in left] == list(map(str, range(cells)))
-    corners = [axes.get_position() for axes in left]
-    assert len({round(-box.y1, 2) for box in corners}) == down
-    assert corners == sorted(corners, key=lambda box: (round(-box.y1, 2), box.x0))
-    assert all(axes.bbox.width > 60 and axes.bbox.height > 35 for axes in figure.axes)
 
 
 def test_a_perfect_fit_and_an_empty_histogram_can_be_drawn():

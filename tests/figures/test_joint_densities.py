@@ -19,13 +19,6 @@ def voxels(d, names=None):
     )
 
 
-@pytest.mark.parametrize(("d", "rows"), [(2, 1), (3, 3), (4, 6)])
-def test_there_is_a_row_for_each_pair_of_channels(d, rows):
-    axes = [axis for axis in joint_figure(voxels(d)).axes if axis.get_xlabel()]
-    assert len(axes) == 3 * rows
-    assert {axis.get_xlabel() for axis in axes} == {f"channel {i}" for i in range(d - 1)}
-
-
 def test_mapped_voxels_lie_within_the_lines_of_the_target():
     before, after, _ = joint_figure(voxels(2)).axes[:3]
     target, filled = width(after.collections[-1]), width(after.collections[0])

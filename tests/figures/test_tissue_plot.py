@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import colours, svg
 from ndflow.figures.tissues import tissue_figure
 
@@ -14,15 +13,6 @@ def quartiles(scans: int, tissue_count: int = 2, seed: int = 0, shift: float = 0
 
 
 SITES = ["b"] * 4 + ["a"] * 3
-
-
-def test_there_is_one_panel_per_method_and_tissue():
-    rows = {name: quartiles(7) for name in ("affine", "ndflow", "nyul")}
-    figure = tissue_figure(rows, SITES, ["GM", "WM"])
-    assert len(figure.axes) == 6
-    assert [axes.get_title() for axes in figure.axes] == ["GM", "WM", "", "", "", ""]
-    assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["affine", "ndflow", "nyul"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a (3)", "b (4)"]
 
 
 def test_each_scan_is_a_line_between_its_quartiles_with_a_tick_at_the_median():
@@ -39,25 +29,6 @@ def test_each_scan_is_a_line_between_its_quartiles_with_a_tick_at_the_median():
         assert {line.get_color() for line in (spans, ticks, mean)} == {colours("ab")[name]}
 
 
-def test_sites_are_stacked_with_the_same_height():
-    axes = tissue_figure({"x": quartiles(7)}, SITES, ["GM", "WM"]).axes[0]
-    a, b = (axes.lines[i].get_ydata() for i in (2, 5))
-    assert max(a) < min(b)
-    assert np.ptp(a) == pytest.approx(np.ptp(b))
-    assert axes.yaxis_inverted()
-
-
-def test_rows_share_limits_that_fit_them_all():
-    rows = {"affine": quartiles(7, shift=3), "ndflow": quartiles(7, shift=-3)}
-    figure = tissue_figure(rows, SITES, ["GM", "WM"], units="sd")
-    affine, ndflow = (axes.get_xlim() for axes in figure.axes[::2])
-    assert affine == ndflow
-    both = np.concatenate([row[:, 0] for row in rows.values()])
-    assert affine[0] < both.min()
-    assert both.max() < affine[1]
-    assert [axes.get_xlabel() for axes in figure.axes[::2]] == ["", "sd"]
-
-
 def test_of_very_many_scans_an_even_selection_by_median_is_drawn():
     given = quartiles(3000)
     names = [str(i % 3) for i in range(3000)]
@@ -69,26 +40,6 @@ def test_of_very_many_scans_an_even_selection_by_median_is_drawn():
         assert (middle[0], middle[-1]) == (medians[0], medians[-1])
         mean = figure.axes[0].lines[3 * i + 2].get_xdata()[0]
         assert mean == pytest.approx(medians.mean())  # of all, not of those drawn
-
-
-def test_the_file_of_twelve_sites_and_seven_methods_is_small():
-    names = [f"Universitätsklinikum Hamburg-Eppendorf {i % 12}" for i in range(480)]
-    rows = {str(i): quartiles(480, 3, i) for i in range(7)}
-    assert len(svg(tissue_figure(rows, names, ["CSF", "GM", "WM"]))) < 400_000
-
-
-def test_a_site_has_the_same_colour_as_in_the_figure_of_densities():
-    quartile_plot = tissue_figure({"x": quartiles(7)}, SITES, ["GM", "WM"])
-    densities = {name: [[0.0, 1.0, 0.0]] for name in "ab"}
-    density_plot = density_figure([DensityPanel("x", np.arange(3), densities)])
-    legends = [
-        {
-            text.get_text()[0]: line.get_color()
-            for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
-        }
-        for legend in (quartile_plot.legends[0], density_plot.legends[0])
-    ]
-    assert legends[0] == legends[1] == {name: colours("ab")[name] for name in "ab"}
 
 
 def test_a_single_constant_scan_can_be_drawn():

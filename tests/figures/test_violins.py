@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from scipy import stats
 
-from ndflow.figures.style import svg
 from ndflow.figures.tissues import ViolinPanel, violin_figure
 
 GENERATOR = np.random.default_rng(4)
@@ -68,26 +67,3 @@ def test_few_or_equal_values_have_dots_and_no_outline(values: list[float]):
     axes = violins([("constant", values)]).axes[0]
     edge = axes.collections[0].get_paths()[0].vertices
     assert np.ptp(edge[:, 1]) == 0
-
-
-def test_a_reference_is_a_dashed_line_within_the_limits():
-    axes = violins([("a", SOME)], reference=9.0).axes[0]
-    (line,) = [line for line in axes.lines if line.get_linestyle() == "--"]
-    assert list(line.get_xdata()) == [9.0, 9.0]
-    assert axes.get_xlim()[1] > 9
-
-
-def test_groups_are_in_order_and_named_once():
-    def named(figure) -> list[list[str]]:
-        return [[text.get_text() for text in axes.get_yticklabels()] for axes in figure.axes]
-
-    one = ViolinPanel([("first", SOME), ("second", SOME)], "entropy")
-    two = ViolinPanel([("first", SOME), ("second", SOME)], "confidence", 0.5)
-    figure = violin_figure([one, two])
-    assert named(figure) == [["first", "second"], ["", ""]]
-    assert [axes.get_xlabel() for axes in figure.axes] == ["entropy", "confidence"]
-    assert figure.axes[0].yaxis_inverted()
-
-
-def test_the_file_of_thousands_of_dots_is_small():
-    assert len(svg(violins([("a", GENERATOR.normal(size=5000))]))) < 100_000

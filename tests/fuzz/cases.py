@@ -27,14 +27,7 @@ _SHOWN = 5  # failures in full
 
 
 class Plan(NamedTuple):
-    """Which cases to try, from the environment: FUZZ_CASES, FUZZ_SEED and FUZZ_FIRST.
-
-    Attributes
-    ----------
-    cases : how many of each class; None for the number that fits into the tests.
-    seed : of all cases.
-    first : the number of the first case.
-    """
+    """How many cases of each class (None in the tests), of which seed, and from which number."""
 
     cases: int | None
     seed: int
@@ -73,17 +66,7 @@ class Tally:
 def try_cases(
     name: str, case: Case, folder: Path, bounded: int, *, plan: Plan, slow: bool = False
 ) -> Tally:
-    """Try the cases of a class.
-
-    Parameters
-    ----------
-    name : of the class.
-    case : what to try.
-    folder : where the folders of the cases are made, and removed again.
-    bounded : the number of cases in the tests.
-    plan : which cases.
-    slow : whether a case runs a whole study, twice.
-    """
+    """Try the cases of a class: `bounded` of them in the tests, fewer if each runs a study."""
     tally = Tally(name)
     for number in plan.numbers(bounded, slow=slow):
         own = folder / str(number)

@@ -5,42 +5,11 @@ from random import Random
 from typing import Any
 
 _DIGITS = "@digits@"
-ODD = [
-    None,
-    True,
-    False,
-    "",
-    "x" * 300,
-    "a\u2028b",
-    "a\0b",
-    "\ud800",
-    "=cmd|' /C calc'!A0",
-    "../../etc",
-    -1,
-    0,
-    1,
-    2**31,
-    2**63,
-    10**400,
-    -(10**400),
-    _DIGITS,
-    0.5,
-    1e308,
-    -1e308,
-    1e-320,
-    float("nan"),
-    float("inf"),
-    -float("inf"),
-    [],
-    {},
-    [[]],
-    [0.0],
-    [[0.0]],
-    [1, "a", None],
-    {"": 0},
-    {"type": "GaussianMixture"},
-    {"type": "Affine", "matrix": [[1.0]], "offset": [0.0]},
-]
+ODD = [None, True, False, "", "x" * 300, "a\u2028b", "a\0b", "\ud800", "=cmd|' /C calc'!A0"]
+ODD += ["../../etc", -1, 0, 1, 2**31, 2**63, 10**400, -(10**400), _DIGITS, 0.5, 1e308, -1e308]
+ODD += [1e-320, float("nan"), float("inf"), -float("inf"), [], {}, [[]], [0.0], [[0.0]]]
+ODD += [[1, "a", None], {"": 0}, {"type": "GaussianMixture"}]
+ODD += [{"type": "Affine", "matrix": [[1.0]], "offset": [0.0]}]
 
 
 def place_in(random: Random, document: Any) -> tuple[Any, Any]:

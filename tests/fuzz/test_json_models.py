@@ -126,4 +126,4 @@ def used(path: Path, is_map: bool, loaded: bool) -> None:
 
 
 def test_json_models(fuzz: Fuzz) -> None:
-    fuzz(mutated, 300)
+    fuzz(mutated, 150)

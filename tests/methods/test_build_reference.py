@@ -8,25 +8,13 @@ from phantoms import head
 import ndflow
 from ndflow.methods.base import DensityModel, build_reference, method_of
 from ndflow.options import Options
-from ndflow.population import Tissues, tissue_model
+from ndflow.population import Tissues
 
 SCANS = [head(seed, gain=1 + seed) for seed in range(3)]
 HISTOGRAMS = [ndflow.histogram(scan, scan != 0) for scan in SCANS]
 FITS = [ndflow.fit(histogram).mixture for histogram in HISTOGRAMS]
 PLAIN = [DensityModel(mixture) for mixture in FITS]
 WEIGHTS = [1.0, 2.0, 3.0]
-
-
-def test_the_density_is_that_of_the_population() -> None:
-    method = method_of(Options())
-    made = build_reference(
-        PLAIN, method, names=["a", "b", "c"], channel_names="T1w", weights=WEIGHTS
-    )
-    expected = ndflow.reference(FITS, names=["a", "b", "c"], channel="T1w", weights=WEIGHTS)
-    assert made == expected
-    assert (made.landmarks, made.tissues) == (None, None)
-    quantile = build_reference(PLAIN, method, average="quantile", truncation=5)
-    assert quantile.mixture == ndflow.reference(FITS, average="quantile", truncation=5).mixture
 
 
 @pytest.mark.parametrize("name", LANDMARK_METHODS)
@@ -45,15 +33,6 @@ def test_landmarks_are_averaged_with_the_same_weights(
     assert made.landmarks is not None
     assert made.landmarks == method.average(known)
     assert made.mixture == build_reference(PLAIN, method, weights=weights).mixture
-
-
-def test_tissues_are_carried_along() -> None:
-    method = method_of(Options())
-    tissues = tissue_model([Tissues((mixture,) * 3, np.full(3, 1 / 3)) for mixture in FITS])
-    made = build_reference(PLAIN, method, tissues=tissues)
-    assert made.tissues is tissues
-    known = DensityModel.of_reference(made)
-    assert (known.mixture, known.tissues) == (made.mixture, tissues)
 
 
 def test_a_model_in_other_units_has_all_its_parts_in_them() -> None:

@@ -1,6 +1,5 @@
 """Landmark methods: which landmarks they refuse, average and find in a target."""
 
-import json
 from itertools import permutations
 from typing import Any
 
@@ -16,7 +15,6 @@ from ndflow import Affine, DegenerateDataError, GaussianMixture, InvalidValueErr
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
 from ndflow.population import Landmarks
-from ndflow.values import Value
 
 OF_EACH: dict[str, list[float]] = {
     "zscore": [3.0, 5.0],
@@ -35,17 +33,6 @@ seeds = st.integers(0, 10**6)
 
 
 # ── what they are ────────────────────────────────────────────────────────────────────────────────
-
-
-@every_method
-def test_landmarks_survive_json_and_cannot_be_changed(method: str) -> None:
-    landmarks = Landmarks(method, OF_EACH[method])
-    again = Value.from_dict(json.loads(json.dumps(landmarks.to_dict())))
-    assert again == landmarks
-    assert landmarks != Landmarks(method, 2 * landmarks.values)
-    assert LANDMARK_METHODS[method].check_landmarks(landmarks) is landmarks
-    with pytest.raises(ValueError, match="read-only"):
-        landmarks.values[0] = 0.0
 
 
 @pytest.mark.parametrize(
@@ -68,31 +55,10 @@ def test_what_cannot_be_landmarks_is_refused(method: str, values: Any, message: 
         LANDMARK_METHODS[method].check_landmarks(Landmarks(method, values))
 
 
-@every_method
-@pytest.mark.parametrize("other", ["another", "ndflow"])
-def test_the_landmarks_of_another_method_are_refused(method: str, other: str) -> None:
-    with pytest.raises(InvalidValueError, match=f"'{method}' needs its own landmarks"):
-        LANDMARK_METHODS[method].check_landmarks(Landmarks(other, OF_EACH[method]))
-
-
 @pytest.mark.parametrize("method", ["zscore", "nyul", "quantile", "hellier"])
 def test_a_scan_of_one_intensity_has_no_landmarks(method: str) -> None:
     with pytest.raises((DegenerateDataError, InvalidValueError)):
         measure(method, ndflow.Histogram([5.0], [100.0]))
-
-
-@every_method
-def test_what_was_measured_depends_on_the_method_and_the_number_of_landmarks(method: str) -> None:
-    options = LANDMARK_METHODS[method].measure_options(Options(method=method))
-    assert options == {"method": method, "landmarks": 11}
-
-
-@given(st.sampled_from(sorted(OF_EACH)), st.floats(1e-3, 1e3), st.floats(0, 1e3))
-def test_in_other_units_they_are_those_of_the_scan_in_other_units(
-    method: str, factor: float, offset: float
-) -> None:
-    moved = Landmarks(method, OF_EACH[method]).transformed(Affine(factor, offset))
-    assert moved == Landmarks(method, factor * np.array(OF_EACH[method]) + offset)
 
 
 # ── averages ─────────────────────────────────────────────────────────────────────────────────────
@@ -137,13 +103,6 @@ def test_some_averages_are_known_beforehand(method: str) -> None:
         assert average(study(seed, method), method) == Landmarks(method, FIXED[method])
 
 
-@every_method
-def test_the_order_of_the_scans_does_not_matter(method: str) -> None:
-    first, *others = (average(order, method) for order in permutations(study(0, method)))
-    for other in others:
-        np.testing.assert_allclose(other.values, first.values, rtol=1e-14, atol=1e-14)
-
-
 @given(seed=seeds)
 def test_a_weight_counts_a_scan_that_many_times(seed: int) -> None:
     scans = study(seed)
@@ -167,12 +126,6 @@ def test_what_cannot_be_averaged_is_refused(scans: Any, message: str) -> None:
 
 
 # ── targets ──────────────────────────────────────────────────────────────────────────────────────
-
-
-@every_method
-def test_a_density_has_those_that_it_determines(method: str) -> None:
-    found = LANDMARK_METHODS[method].landmarks_of_density(MIXTURE, Options(method=method))
-    assert (found is not None) == (method in FROM_DENSITIES)
 
 
 @every_method
@@ -247,3 +200,17 @@ def test_landmarks_that_do_not_correspond_are_not_joined(
     method = LANDMARK_METHODS["nyul"]
     with pytest.raises(InvalidValueError, match=message):
         method.solve(own, DensityModel(MIXTURE, other), Options(method="nyul"))
+
+
+@every_method
+@pytest.mark.parametrize("other", ["another", "ndflow"])
+def test_the_landmarks_of_another_method_are_refused(method: str, other: str) -> None:
+    with pytest.raises(InvalidValueError, match=f"'{method}' needs its own landmarks"):
+        LANDMARK_METHODS[method].check_landmarks(Landmarks(other, OF_EACH[method]))
+
+
+@every_method
+def test_the_order_of_the_scans_does_not_matter(method: str) -> None:
+    first, *others = (average(order, method) for order in permutations(study(0, method)))
+    for other in others:
+        np.testing.assert_allclose(other.values, first.values, rtol=1e-14, atol=1e-14)

@@ -75,16 +75,6 @@ def test_a_scan_like_its_site_needs_no_more_than_the_map_of_the_site() -> None:
         assert np.sqrt(np.mean((twice.imap(x) - once.imap(x)) ** 2)) < 0.02
 
 
-def test_the_map_of_a_site_leads_to_the_average_or_to_tissues_in_its_own_proportions() -> None:
-    ways = {}
-    for target in TARGETS:
-        found = goal("two-level", Options(proportions=target))  # type: ignore[arg-type]
-        assert found.site is not None
-        assert found.site.solution.target is None
-        ways[target] = found.site.solution.imap
-    assert ways["average"] == ways["tissue"] != ways["adaptive"]
-
-
 def test_a_site_with_other_proportions_needs_no_map_where_these_are_adapted() -> None:
     site = MODEL.target(MODEL.mean + np.array([0.05, -0.02, -0.03]))
     units = ndflow.transport.align(site)
@@ -126,42 +116,7 @@ def test_each_scan_by_itself_is_the_plain_method() -> None:
     assert found.solve(SCAN).imap == method_of(options).solve(SCAN, REFERENCE, options).imap
 
 
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_a_mode_knows_the_goal_of_each_site(mode: Any) -> None:
-    options = Options()
-    sites = {
-        name: SiteMap.to(REFERENCE, DensityModel(SITE.transformed(factor, 0.0)), options)
-        for name, factor in (("Aachen", 1.0), ("Bonn", 2.0))
-    }
-    goals = mode.goals(REFERENCE, sites, options)
-    found = {name: mode.goal_of(goals, name) for name in sites}
-    assert set(goals) == ({None, *sites} if mode.by_site else {None})
-    for name, one in found.items():
-        assert one.site is (sites[name] if mode.by_site else None)
-        assert one.reference is REFERENCE
-    assert mode.goal_of(goals, None) is goals[None] if not mode.by_site else True
-
-
-def test_results_depend_on_what_a_goal_says_of_itself() -> None:
-    said = [goal(mode, Options()).to_dict() for mode in MODES]
-    assert all(one["reference"] == REFERENCE.to_dict() for one in said)
-    assert len({str(sorted(one.items(), key=str)) for one in said}) == len(MODES)
-    assert goal("site", Options()).to_dict() == goal("site", Options()).to_dict()
-
-
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-@pytest.mark.parametrize("method", EVERY_METHOD)
-def test_only_methods_that_match_densities_work_by_site(mode: Any, method: str) -> None:
-    options = Options(method=method)
-    if mode.by_site and not EVERY_METHOD[method].matches_densities:
-        message = f"method '{method}' does not work by site; leave out --mode {mode.name}"
-        with pytest.raises(InvalidValueError, match=message):
-            mode.check(options)
-    else:
-        mode.check(options)
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
@@ -184,3 +139,25 @@ def test_choices_about_single_scans_are_refused_where_a_site_has_one_map(
         return
     with pytest.raises(InvalidValueError, match=by_scan):
         mode.check(options)
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+@pytest.mark.parametrize("method", EVERY_METHOD)
+def test_only_methods_that_match_densities_work_by_site(mode: Any, method: str) -> None:
+    options = Options(method=method)
+    if mode.by_site and not EVERY_METHOD[method].matches_densities:
+        message = f"method '{method}' does not work by site; leave out --mode {mode.name}"
+        with pytest.raises(InvalidValueError, match=message):
+            mode.check(options)
+    else:
+        mode.check(options)
+
+
+def test_the_map_of_a_site_leads_to_the_average_or_to_tissues_in_its_own_proportions() -> None:
+    ways = {}
+    for target in TARGETS:
+        found = goal("two-level", Options(proportions=target))  # type: ignore[arg-type]
+        assert found.site is not None
+        assert found.site.solution.target is None
+        ways[target] = found.site.solution.imap
+    assert ways["average"] == ways["tissue"] != ways["adaptive"]

@@ -80,10 +80,3 @@ def test_frozen_components_stay_where_the_alignment_puts_them() -> None:
 def test_a_rule_that_makes_no_sense_is_refused_before_any_work() -> None:
     with pytest.raises(InvalidValueError, match="rule 'heavy'"):
         method_of(Options(freeze=("heavy",)))
-
-
-def test_a_methods_section_says_what_was_frozen() -> None:
-    method = method_of(Options())
-    assert method.remarks(Options()) == ""
-    assert "(3, 900:1200) stayed fixed" in method.remarks(Options(freeze=("3", "900:1200")))
-    assert "frozen 3, 900:1200" in method.options(Options(freeze=("3", "900:1200")))

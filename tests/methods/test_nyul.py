@@ -68,14 +68,6 @@ def test_percentiles_are_those_of_numpy_on_all_voxels(voxels: list[int], count: 
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
 
 
-def test_percentiles_of_a_scan_with_floats_are_those_of_numpy() -> None:
-    voxels = np.random.default_rng(0).gamma(3.0, 50.0, 5000)
-    shares = [1, *range(10, 100, 10), 99]
-    np.testing.assert_allclose(
-        measure("nyul", counted(voxels)).values, np.percentile(voxels, shares), rtol=1e-12
-    )
-
-
 @pytest.mark.parametrize("count", [2, 11, 40])
 def test_below_the_landmarks_of_a_density_lie_the_same_shares(count: int) -> None:
     options = Options(method="nyul", landmarks=count)
@@ -117,24 +109,6 @@ def test_it_is_the_map_of_intensity_normalization_trained_on_the_same_scans() ->
         np.testing.assert_allclose(found, expected, atol=1e-6 * (high - low))
 
 
-@pytest.mark.parametrize("count", [2, 3, 6, 11, 41])
-def test_it_is_the_same_map_for_our_average_and_any_number_of_landmarks(
-    tmp_path: Path, count: int
-) -> None:
-    scans = []
-    for voxels in map(brain, FIVE):
-        aligned = Affine(1 / voxels.std(), -voxels.mean() / voxels.std())
-        scans.append((measure("nyul", counted(voxels), landmarks=count), aligned, 1.0))
-    ours = average(scans)
-    file = tmp_path / "standard.npy"
-    np.save(file, np.vstack([ours.values, 100 * landmark_levels(count)]))
-    theirs = other_nyul()
-    theirs.load_standard_histogram(str(file))
-    for (own, _, _), image, voxels in zip(scans, packaged(FIVE), FIVE, strict=True):
-        found, expected = join(own, ours).imap(voxels), theirs.transform(image).get_data()
-        np.testing.assert_allclose(found, expected, atol=1e-6 * np.ptp(ours.values))
-
-
 # ── ties ──────────────────────────────────────────────────────────────────────────────────────────
 
 rising = st.lists(st.integers(-9, 9), min_size=2, max_size=12)
@@ -174,3 +148,29 @@ def test_any_two_scans_with_two_levels_or_more_have_an_increasing_map(
 def test_a_scan_whose_percentiles_are_all_tied_is_refused() -> None:
     with pytest.raises(ndflow.InvalidValueError, match="must rise"):
         measure("nyul", counted([7] * 500 + [8]))
+
+
+def test_percentiles_of_a_scan_with_floats_are_those_of_numpy() -> None:
+    voxels = np.random.default_rng(0).gamma(3.0, 50.0, 5000)
+    shares = [1, *range(10, 100, 10), 99]
+    np.testing.assert_allclose(
+        measure("nyul", counted(voxels)).values, np.percentile(voxels, shares), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("count", [2, 3, 6, 11, 41])
+def test_it_is_the_same_map_for_our_average_and_any_number_of_landmarks(
+    tmp_path: Path, count: int
+) -> None:
+    scans = []
+    for voxels in map(brain, FIVE):
+        aligned = Affine(1 / voxels.std(), -voxels.mean() / voxels.std())
+        scans.append((measure("nyul", counted(voxels), landmarks=count), aligned, 1.0))
+    ours = average(scans)
+    file = tmp_path / "standard.npy"
+    np.save(file, np.vstack([ours.values, 100 * landmark_levels(count)]))
+    theirs = other_nyul()
+    theirs.load_standard_histogram(str(file))
+    for (own, _, _), image, voxels in zip(scans, packaged(FIVE), FIVE, strict=True):
+        found, expected = join(own, ours).imap(voxels), theirs.transform(image).get_data()
+        np.testing.assert_allclose(found, expected, atol=1e-6 * np.ptp(ours.values))

@@ -68,11 +68,6 @@ def solved(method: Method, options: Options) -> Solution:
 # ── the contract ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_method_is_where_the_registry_says() -> None:
-    assert set(EVERY_METHOD) == set(METHODS)
-    assert all(name == method.name for name, method in EVERY_METHOD.items())
-
-
 @every_method
 def test_a_method_finds_an_increasing_map_that_can_be_undone(name: str) -> None:
     method, options = EVERY_METHOD[name], Options(method=name)
@@ -116,41 +111,6 @@ def test_the_same_scans_give_the_same_map(name: str) -> None:
 
 
 @every_method
-def test_how_a_map_was_found_can_be_recorded(name: str) -> None:
-    method, options = EVERY_METHOD[name], Options(method=name)
-    solution = solved(method, options)
-    record = solution.record(fits()[0])
-    assert record.message
-    assert record.slopes is not None
-    assert 0 < record.slopes.range[0] <= record.slopes.range[1]
-    assert isinstance(solution.warnings("a.nii"), list)
-
-
-@every_method
-def test_a_scan_can_be_the_target_as_well(name: str) -> None:
-    method, options = EVERY_METHOD[name], Options(method=name)
-    source, target, *_ = models(method, options)
-    x = fits()[0].quantile([0.1, 0.5, 0.9])
-    assert (np.diff(method.solve(source, target, options).imap(x)) > 0).all()
-
-
-@every_method
-def test_what_a_method_says_about_itself_fits_into_a_sentence(name: str) -> None:
-    options = Options(method=name)
-    method = EVERY_METHOD[name]
-    phrase = method.description(options)
-    assert phrase == phrase.strip()
-    assert phrase[0].islower()
-    assert phrase[-1] not in ".,; "
-    assert "\n" not in phrase
-    remarks = method.remarks(options)
-    assert remarks == "" or remarks.startswith(" ")
-    assert all(words and words == words.strip() for words in method.options(options))
-    assert method.bibtex.startswith("@")
-    assert (type(method).__doc__ or "").strip().endswith(".")
-
-
-@every_method
 def test_what_was_measured_can_be_fingerprinted(name: str) -> None:
     options = EVERY_METHOD[name].measure_options(Options(method=name))
     assert all(isinstance(value, str | int) for value in options.values())
@@ -169,13 +129,3 @@ def test_options_that_a_method_does_not_use_are_refused(name: str, option: str) 
         return
     with pytest.raises(InvalidValueError, match=f"{option} is not an option of the method '{name}"):
         method_of(options)
-
-
-@every_method
-@pytest.mark.parametrize("units", [{"range": (0.0, 1000.0)}, {"scale": "standard"}])
-def test_every_method_takes_units(name: str, units: dict[str, Any]) -> None:
-    assert method_of(Options(method=name, **units)) is EVERY_METHOD[name]
-
-
-def test_there_is_one_plain_alignment_to_compare_with() -> None:
-    assert sum(method.only_aligns for method in EVERY_METHOD.values()) == 1

@@ -1,7 +1,5 @@
 """Solutions: what is said about a match, and its record."""
 
-import json
-
 import numpy as np
 import pytest
 from mixtures import random_mixture
@@ -9,9 +7,7 @@ from mixtures import random_mixture
 from ndflow import Affine
 from ndflow.methods.solution import (
     Divergence,
-    MatchRecord,
     PlainTarget,
-    SlopeRange,
     Solution,
     TargetChoice,
 )
@@ -23,11 +19,6 @@ PLAIN = PlainTarget(0.21, 0.6, Divergence("l2", 0.5, 0.1))
 OWN = {"CSF": 0.3, "GM": 0.4, "WM": 0.3}
 USUAL = {"CSF": 0.2, "GM": 0.45, "WM": 0.35}
 CHOICE = TargetChoice("tissues", OWN, "its tissue probability maps", USUAL, "maps", PLAIN)
-
-
-def test_a_match_that_ended_well_has_no_warnings() -> None:
-    assert Solution(AFFINE, AFFINE, "aligned").warnings("a.nii") == []
-    assert Solution(AFFINE, AFFINE, "aligned", frozen=(1,)).warnings("a.nii") == []
 
 
 def test_what_the_user_should_know_names_the_scan() -> None:
@@ -45,30 +36,3 @@ def test_the_slopes_are_those_of_the_map_and_relative_to_the_alignment() -> None
     assert record.slopes.range == pytest.approx((1.0, 4.0))
     assert record.slopes.relative_to_affine == pytest.approx((0.5, 2.0))
     assert (record.message, record.divergence, record.target) == ("matched", None, None)
-
-
-def test_a_record_survives_json() -> None:
-    record = MatchRecord(
-        "converged",
-        SlopeRange((0.5, 2.0), (0.8, 1.3)),
-        Divergence("cramer", 0.2, 0.01),
-        CHOICE,
-        (0, 3),
-    )
-    again = json.loads(json.dumps(record.to_dict()))
-    assert MatchRecord.from_dict(again) == record
-    bare = MatchRecord("aligned")
-    assert bare.to_dict() == {"message": "aligned"}
-    assert MatchRecord.from_dict(bare.to_dict()) == bare
-
-
-def test_a_choice_of_target_says_what_it_was_and_what_the_average_would_have_given() -> None:
-    assert CHOICE.sentence() == (
-        "Matched to 30% CSF, 40% GM, 30% WM (population mean: 20%, 45%, 35%), from its tissue "
-        "probability maps. With the plain average, intensities would differ by 0.21 standard "
-        "deviations (root mean square)."
-    )
-    average = TargetChoice("average", USUAL, "nothing is clearly milder", USUAL, "components")
-    assert average.sentence() == (
-        "Matched to the average of the reference: nothing is clearly milder."
-    )

@@ -113,14 +113,6 @@ def test_a_target_has_the_proportions_of_the_scan_and_says_so() -> None:
     assert chosen(scans[0], goal, "average") == (goal.mixture, None)
 
 
-@pytest.mark.parametrize("kind", ["average", "tissue", "adaptive"])
-def test_the_record_of_a_choice_gives_its_density_back(kind: str) -> None:
-    goal = population(people(0.25)[1:])
-    density, choice = chosen(people(0.25)[0], goal, kind)
-    assert chosen_density(choice, goal) == density
-    assert chosen_density(choice, DensityModel(goal.mixture)) == goal.mixture
-
-
 def test_a_scan_without_a_clear_best_target_goes_to_the_average() -> None:
     goal = population(people(0.25))
     model = goal.tissues
@@ -184,11 +176,6 @@ def test_a_rule_asks_for_the_tissues_of_a_population_only_if_it_needs_them() -> 
         rules["adaptive"].population_tissues(one, None)
 
 
-def test_mean_proportions_do_not_divide_by_zero() -> None:
-    average = MODEL.target(MODEL.mean)
-    chosen(DensityModel(average), DensityModel(average, tissues=MODEL), "adaptive")
-
-
 def test_rounding_errors_are_not_a_clear_gain() -> None:
     rng, clear = np.random.default_rng(0), 0
     for _ in range(60):
@@ -198,13 +185,6 @@ def test_rounding_errors_are_not_a_clear_gain() -> None:
             model.target(mean).transformed(rng.uniform(1, 100), rng.uniform(-100, 1000)), model
         ).clear
     assert clear == 0
-
-
-def test_a_tiny_gain_is_not_clear() -> None:
-    # J falls from 1.6e-5 to 1.4e-5, and proportions change by 0.0004.
-    mean = MODEL.target(MODEL.mean)
-    wider = GaussianMixture(mean.weights, mean.means, mean.precisions / 1.02**2)
-    assert not adapted_proportions(wider, MODEL).clear
 
 
 def test_a_population_with_little_csf_can_be_adapted_to() -> None:
@@ -230,3 +210,11 @@ def test_proportions_are_held_to_the_usual_as_long_as_contrast_could_be_taken_fo
         found = np.array([choice.proportions[name] for name in NAMES])
         off[through_site] = np.abs(found - MODEL.mean).max()
     assert off[False] < 0.7 * off[True]
+
+
+@pytest.mark.parametrize("kind", ["average", "tissue", "adaptive"])
+def test_the_record_of_a_choice_gives_its_density_back(kind: str) -> None:
+    goal = population(people(0.25)[1:])
+    density, choice = chosen(people(0.25)[0], goal, kind)
+    assert chosen_density(choice, goal) == density
+    assert chosen_density(choice, DensityModel(goal.mixture)) == goal.mixture

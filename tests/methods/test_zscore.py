@@ -1,13 +1,12 @@
 """`zscore`: the mean and the standard deviation of the voxels, joined by a straight line."""
 
 import numpy as np
-from every_method import LANDMARK_METHODS, join, measure
+from every_method import LANDMARK_METHODS, measure
 from phantoms import head
 
 import ndflow
 from ndflow import GaussianMixture
 from ndflow.options import Options
-from ndflow.population import Landmarks
 
 SCAN = head(0)
 
@@ -24,11 +23,6 @@ def test_those_of_a_density_have_a_closed_form() -> None:
     found = LANDMARK_METHODS["zscore"].landmarks_of_density(mixture, Options(method="zscore"))
     assert found is not None
     np.testing.assert_allclose(found, [2.0, 2.0 + np.sqrt(3.8125)])
-
-
-def test_two_landmarks_are_joined_by_a_line() -> None:
-    imap = join(Landmarks("zscore", [10.0, 14.0]), Landmarks("zscore", [0.0, 1.0])).imap
-    np.testing.assert_allclose(imap([2.0, 10.0, 14.0, 30.0]), [-2.0, 0.0, 1.0, 5.0])
 
 
 def test_a_scan_becomes_its_z_scores() -> None:

@@ -8,7 +8,7 @@ import pytest
 from commands import typed
 from studies import read_json, read_tsv
 
-pytest.importorskip("ants")
+pytest.importorskip("picsl_greedy")
 pytest.importorskip("nilearn")
 
 MADE = "sub-HH027/anat/sub-HH027"
@@ -22,7 +22,7 @@ def test_a_raw_head_is_prepared_without_a_doubt(
     typed("prepare", head, "-o", out, "-q")
     record = read_json(out / f"{MADE}_desc-preproc_T1w.json")
     assert record["steps"] == {"mask": "brain", "bias field": "corrected", "tissues": "found"}
-    assert {*record["versions"]} >= {"antspyx", "deepbet", "nilearn", "torch"}
+    assert {*record["versions"]} >= {"SimpleITK", "picsl_greedy", "deepbet", "nilearn", "torch"}
     (row,) = read_tsv(out / "preparation.tsv")
     assert row["doubts"] in ("", "n/a")
     (other,) = cohort_folder.glob("sub-HH027/**/sub-HH027_desc-brain_mask.nii.gz")

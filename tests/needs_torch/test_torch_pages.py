@@ -1,9 +1,8 @@
 """The pages of the documentation that need torch run, as `docs.blocks` explains."""
 
 import pytest
-from docs.blocks import Page, pages
-from docs.run_blocks import run_page
-from docs.with_folders import Folders
+from docs.blocks import Page, pages, run_page
+from docs.folders import Folders
 
 PAGES = [page for page in pages() if page.needs_torch and page.has_code]
 

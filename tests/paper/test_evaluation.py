@@ -6,6 +6,8 @@ import pytest
 from commands import typed
 from studies import read_tsv
 
+pytestmark = pytest.mark.slow
+
 SCANS = {
     "HH": ("HH001", "HH010", "HH018", "HH026"),
     "NSK": ("NSK001", "NSK005", "NSK010", "NSK015"),
@@ -36,8 +38,10 @@ def tables(cohort_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Tab
     for name, words in RUNS.items():
         typed("cohort", folder / "t.tsv", folder / name, *words, "-q", "-j", 2)
     outs = [folder / name for name in RUNS]
-    words = ("--trees", 20, "--permutations", 0, "-q", "-j", 2)
-    typed("evaluate", *outs, "-o", folder / "out", *words)
+    words = ("--trees", 2, "--permutations", 0, "-q", "-j", 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
+        typed("evaluate", *outs, "-o", folder / "out", *words)
     return {path.stem: read_tsv(path) for path in (folder / "out").glob("*.tsv")}
 
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from ndflow.study.checks import labeller_doubts
 
+pytestmark = pytest.mark.slow
+
 Sites = dict[str, NDArray[np.float64]]
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from commands import typed
 from numpy.typing import NDArray
-from studies import read_json, read_tsv
+
+pytestmark = pytest.mark.slow
 
 SCANS = {
     "HH": ("HH001", "HH010", "HH026"),
@@ -82,28 +83,3 @@ def test_a_site_that_was_held_back_joins_the_others(
             for a, b in ((aligned, aligned), (known, new))
         )
         assert after < 0.75 * before
-
-
-def test_a_new_scan_of_a_known_site_gets_its_map(study: Study) -> None:
-    known = study(("HH", "NSK"), "--mode", "site")
-    again = study(("NSK",), "--mode", "site", "--reference", str(known / "reference.json"))
-    for name in SCANS["NSK"]:
-        path = f"images/sub-{name}_T1w.nii.gz"
-        assert (again / path).read_bytes() == (known / path).read_bytes()
-
-
-def test_only_scans_of_another_scale_are_doubtful(cohort_folder: Path, tmp_path: Path) -> None:
-    lines = ["image\tsite\tmask"]
-    for row in read_tsv(cohort_folder / "participants.tsv"):
-        name = row["participant_id"]
-        start = cohort_folder / name / "anat" / name
-        lines.append(f"{start}_T1w.nii.gz\t{row['site']}\t{start}_desc-brain_mask.nii.gz")
-    (tmp_path / "t.tsv").write_text("\n".join(lines))
-    typed("cohort", tmp_path / "t.tsv", tmp_path / "out", "-q", "-j", 2)
-    doubts = read_json(tmp_path / "out" / "provenance.json")["doubts"]
-    # HH026 to HH030 are early scans, whose scale is about 2.7 times higher (README of the cohort).
-    names = ["HH019", "HH026", "HH027", "HH028", "HH029", "HH030"]
-    assert sorted(doubts) == [f"sub-{name}_T1w" for name in names]
-    assert all([one["kind"] for one in own] == ["other scale"] for own in doubts.values())
-    words = [float(own[0]["text"].split()[3]) for own in doubts.values()]
-    assert words == pytest.approx([0.58, *[2.7] * 5], abs=0.11)

@@ -12,8 +12,10 @@ from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
-from ndflow.population import TISSUES, tissues_from_components
+from ndflow.population import TISSUES
 from ndflow.subject.fit import fit_subject
+
+pytestmark = pytest.mark.slow
 
 SUBJECTS = [f"{site}{n:03d}" for site in ("HH", "NSK", "UCLA") for n in (1, 2, 3, 4)]
 
@@ -64,13 +66,3 @@ def test_in_their_own_proportions_tissues_are_twice_as_alike(known: list[Known])
         model = ndflow.population.tissue_model([scan.tissues for scan in others])
         own.append(model.target(known[place].tissues.proportions))
     assert sd_over_scans(known, own) < 0.5 * sd_over_scans(known, average)
-
-
-def test_components_are_grouped_into_what_maps_call_tissues(known: list[Known]) -> None:
-    reference = ndflow.reference([scan.mixture for scan in known]).mixture
-    groups = tissues_from_components(reference)
-    tissues = ndflow.population.tissue_model([scan.tissues for scan in known])
-    for place in range(3):
-        middles = [float(d.quantile(0.5)) for d in tissues.densities]
-        found = float(groups.densities[place].quantile(0.5))
-        assert int(np.argmin(np.abs(np.array(middles) - found))) == place

@@ -61,22 +61,6 @@ def test_a_bent_line_moves_a_gaussian_as_scipy_says() -> None:
 # ── as a mixture ─────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_mixture_moved_by_its_alignment_is_fitted_again(seed: int) -> None:
-    mixture = random_mixture(np.random.default_rng(seed), 4).transformed(200, 1000)
-    units = align(mixture)
-    assert apart(pushforward(mixture, units), moved(mixture, units)) < NOISE
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_mixture_moved_to_another_is_like_the_other(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    source, target = (random_mixture(generator, 3) for _ in range(2))
-    target = moved(target, align(target))
-    assert apart(pushforward(source, QuantileMap(source, target)), target) < NOISE
-    assert apart(moved(source, align(source)), target) > 0.01  # alignment alone is not enough
-
-
 def test_the_moments_are_those_of_the_moved_points() -> None:
     mixture = random_mixture(np.random.default_rng(7), 3)
     bend = PiecewiseLinear(np.array([-2.0, 0.0, 2.0]), np.array([-1.5, 0.2, 1.0]))
@@ -87,15 +71,13 @@ def test_the_moments_are_those_of_the_moved_points() -> None:
     assert np.sqrt(found.covariance()[0, 0]) == pytest.approx(points.std(), rel=0.005)
 
 
-def test_more_evidence_follows_a_bend_more_closely() -> None:
-    mixture = GaussianMixture([1.0], [0.0], [1.0])
-    bend = PiecewiseLinear(np.array([-1.0, 0.0, 1.0]), np.array([-0.4, 0.0, 1.0]))
-    truth = Pushforward(mixture, bend)
-    few, many = (
-        apart(pushforward(mixture, bend, effective_count=count), truth) for count in (300, 3e4)
-    )
-    assert many < 0.5 * few
-    assert many < 2 * NOISE
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mixture_moved_to_another_is_like_the_other(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    source, target = (random_mixture(generator, 3) for _ in range(2))
+    target = moved(target, align(target))
+    assert apart(pushforward(source, QuantileMap(source, target)), target) < NOISE
+    assert apart(moved(source, align(source)), target) > 0.01  # alignment alone is not enough
 
 
 def test_units_of_the_source_change_nothing() -> None:

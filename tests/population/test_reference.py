@@ -1,7 +1,6 @@
 """References: the mean density or quantiles of a cohort, whatever its order and units."""
 
 import json
-import types
 
 import numpy as np
 import pytest
@@ -106,19 +105,6 @@ def test_it_is_the_mean_of_the_standardised_quantiles():
     assert np.abs(found.quantile(p[20:-20]) - average[20:-20]).max() < 0.02
 
 
-def test_quantiles_keep_the_peaks_that_the_mean_density_blurs():
-    # CSF, GM and WM; the latter two have different means in each scan.
-    places = 0.3 * np.random.default_rng(0).standard_normal((30, 2))
-    scans = [
-        GaussianMixture([0.2, 0.45, 0.35], [0.0, 3.0 + a, 5.0 + b], [1.0, 6.0, 12.0])
-        for a, b in places
-    ]
-    own = np.mean([standardised_pdf(s, GRID).max() for s in scans])
-    blurred, kept = (reference(scans, average=a).mixture.pdf(GRID).max() for a in AVERAGES)
-    assert blurred < 0.95 * own
-    assert kept > 0.97 * own
-
-
 @pytest.mark.parametrize("average", AVERAGES)
 def test_the_reference_of_one_scan_is_that_scan(average):
     (scan,) = cohort(1)
@@ -134,25 +120,6 @@ def test_it_has_zero_mean_and_unit_variance(scans, average):
     found = reference(scans, average=average).mixture
     assert abs(found.mean()[0]) < 1e-12
     assert abs(found.covariance()[0, 0] - 1) < 1e-12
-
-
-@pytest.mark.parametrize("channels", [2, 3, 4])
-def test_it_has_zero_mean_and_unit_variance_in_several_channels(channels):
-    found = reference(cohort(2, channels), truncation=3).mixture
-    np.testing.assert_allclose(found.mean(), 0, atol=1e-12)
-    np.testing.assert_allclose(np.diagonal(found.covariance()), 1, atol=1e-12)
-
-
-def test_options_reach_the_fit_and_the_record():
-    scans = cohort()
-    one = reference(scans, truncation=1)
-    assert one.mixture.components == 1
-    assert one.provenance["truncation"] == 1
-    few = reference(scans, effective_count=50)
-    assert few.mixture.components < reference(scans).mixture.components
-    assert few.provenance["effective_count"] == 50.0
-    assert few.provenance["average"] == "density"
-    assert few.provenance["fit"].startswith("converged")
 
 
 # What it does not depend on.
@@ -195,27 +162,7 @@ def test_a_weight_is_a_number_of_repetitions_and_zero_leaves_a_scan_out():
     assert difference(reference([a, b], weights=[0.02, 0.01]), found) < 1e-9
 
 
-def test_components_in_another_order_are_the_same_density():
-    scans = cohort(3)
-    turned = [
-        GaussianMixture(s.weights[::-1], s.means[::-1], s.precisions[::-1]) for s in reversed(scans)
-    ]
-    assert difference(reference(turned), reference(scans)) < 1e-9
-
-
 # The value.
-
-
-def test_the_package_names_the_function_not_the_module():
-    assert isinstance(ndflow.population.reference, types.FunctionType)
-
-
-def test_channels_have_names():
-    assert reference([STANDARD]).channel_names == ("intensity",)
-    assert reference([STANDARD], channel_names="T1w").channel_names == ("T1w",)
-    assert reference([PLANE], truncation=1).channel_names == ("intensity 1", "intensity 2")
-    named = reference([PLANE], truncation=1, channel_names=["T1w", "T2w"])
-    assert named.channel_names == ("T1w", "T2w")
 
 
 plain = st.recursive(
@@ -239,23 +186,6 @@ def test_it_is_the_same_after_a_trip_through_json(provenance, scans):
     assert json.dumps(again.to_dict()) == text  # bit by bit, -0.0 as well
 
 
-def test_what_looks_like_a_value_in_the_provenance_stays_a_dictionary():
-    for hostile in (Affine(2.0, 1.0).to_dict(), {"type": "Unknown"}, {"type": ["Affine"]}):
-        for provenance in (hostile, {"a": [hostile]}):
-            found = Reference(STANDARD, ("T1w",), 1, provenance)
-            again = Reference.from_dict(json.loads(json.dumps(found.to_dict())))
-            assert again.provenance == provenance
-            assert type(again.provenance.get("a", [again.provenance])[0]) is dict
-
-
-def test_the_provenance_is_a_copy_and_so_is_what_is_written_of_it():
-    given = {"names": ["a"], "sites": ("x", "y")}
-    found = Reference(STANDARD, ("T1w",), 1, given)
-    given["names"].append("b")
-    found.to_dict()["provenance"]["names"].append("c")
-    assert found.provenance == {"names": ["a"], "sites": ["x", "y"]}
-
-
 PARTS = {
     "landmarks": Landmarks("nyul", [-1.5, 0.0, 2.0]),
     "tissues": TissueModel((STANDARD,) * 3, [0.2, 0.45, 0.35], 1e-3 * (np.eye(3) - 1 / 3)),
@@ -276,14 +206,6 @@ def test_it_carries_what_else_is_known_of_the_cohort_through_json(names):
         assert found != Reference(STANDARD, ("T1w",), 3, {}, **(parts | {name: None}))
 
 
-def test_a_file_without_provenance_or_parts_is_read():
-    plain = Reference(STANDARD, ("T1w",), 3).to_dict()
-    del plain["provenance"]
-    assert Reference.from_dict(plain) == Reference(STANDARD, ("T1w",), 3)
-    with pytest.raises(InvalidValueError, match="unknown entries: alarm"):
-        Reference.from_dict(plain | {"alarm": None})
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -297,8 +219,6 @@ def test_a_file_without_provenance_or_parts_is_read():
         ({"channel_names": "T1w"}, "channel_names must be of the type"),
         ({"channel_names": ["T1w", "T2w"]}, "channel_names must be 1 different names"),
         ({"channel_names": [""]}, "channel_names must be 1 different names"),
-        ({"channel_names": [1]}, "channel_names must be 1 different names"),
-        ({"channel_names": [["T1w"]]}, "channel_names must be 1 different names"),
         (
             {"mixture": PLANE, "channel_names": ["T1w", "T1w"]},
             "channel_names must be 2 different names",
@@ -314,33 +234,6 @@ def test_nonsense_is_refused(wrong, message):
     right = {"mixture": STANDARD, "channel_names": ["T1w"], "scans": 3, "provenance": {}}
     with pytest.raises(InvalidValueError, match=message):
         Reference(**(right | wrong))
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("mixture", Affine(2.0, 1.0).to_dict()),
-        ("channel_names", "T1w"),
-        ("channel_names", [1]),
-        ("channel_names", [["T1w"]]),
-        ("scans", 0),
-        ("scans", 1.5),
-        ("scans", True),
-        ("provenance", ["a"]),
-        ("landmarks", STANDARD.to_dict()),
-        ("tissues", PARTS["landmarks"].to_dict()),
-    ],
-)
-def test_nonsense_in_a_file_is_refused(name, wrong):
-    data = Reference(STANDARD, ("T1w",), 3).to_dict()
-    with pytest.raises(InvalidValueError, match=name):
-        Reference.from_dict(data | {name: wrong})
-
-
-@pytest.mark.parametrize("item", [STANDARD, np.zeros(2), b"a", {"a": {2}}, object()])
-def test_a_provenance_that_json_cannot_hold_is_refused(item):
-    with pytest.raises(InvalidValueError, match="provenance must hold what JSON can"):
-        Reference(STANDARD, ("T1w",), 1, {"made": item})
 
 
 @pytest.mark.parametrize(
@@ -378,3 +271,45 @@ def test_a_scan_matched_to_it_gets_its_density():
     aligned = align(scans[0], target)(scans[0].quantile(p))
     mapped = imap(scans[0].quantile(p))
     assert np.abs(mapped - target.quantile(p)).mean() < np.abs(aligned - target.quantile(p)).mean()
+
+
+def test_quantiles_keep_the_peaks_that_the_mean_density_blurs():
+    # CSF, GM and WM; the latter two have different means in each scan.
+    places = 0.3 * np.random.default_rng(0).standard_normal((30, 2))
+    scans = [
+        GaussianMixture([0.2, 0.45, 0.35], [0.0, 3.0 + a, 5.0 + b], [1.0, 6.0, 12.0])
+        for a, b in places
+    ]
+    own = np.mean([standardised_pdf(s, GRID).max() for s in scans])
+    blurred, kept = (reference(scans, average=a).mixture.pdf(GRID).max() for a in AVERAGES)
+    assert blurred < 0.95 * own
+    assert kept > 0.97 * own
+
+
+def test_components_in_another_order_are_the_same_density():
+    scans = cohort(3)
+    turned = [
+        GaussianMixture(s.weights[::-1], s.means[::-1], s.precisions[::-1]) for s in reversed(scans)
+    ]
+    assert difference(reference(turned), reference(scans)) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("mixture", Affine(2.0, 1.0).to_dict()),
+        ("channel_names", "T1w"),
+        ("channel_names", [1]),
+        ("channel_names", [["T1w"]]),
+        ("scans", 0),
+        ("scans", 1.5),
+        ("scans", True),
+        ("provenance", ["a"]),
+        ("landmarks", STANDARD.to_dict()),
+        ("tissues", PARTS["landmarks"].to_dict()),
+    ],
+)
+def test_nonsense_in_a_file_is_refused(name, wrong):
+    data = Reference(STANDARD, ("T1w",), 3).to_dict()
+    with pytest.raises(InvalidValueError, match=name):
+        Reference.from_dict(data | {name: wrong})

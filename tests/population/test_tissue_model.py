@@ -1,6 +1,5 @@
 """Tissues of scans and of a population: against closed forms, numpy and brute force."""
 
-import json
 from itertools import product
 from typing import Any
 
@@ -77,22 +76,6 @@ def test_what_cannot_be_tissues_is_refused(wrong: dict[str, Any]) -> None:
         TissueModel(given["densities"], given["shares"], USUAL)
 
 
-@pytest.mark.parametrize("covariance", [-USUAL, np.eye(3), np.zeros((2, 2)), np.zeros((3, 3)) + 1])
-def test_what_cannot_be_a_covariance_of_proportions_is_refused(covariance: Any) -> None:
-    with pytest.raises(InvalidValueError, match="covariance"):
-        TissueModel(COMMON, SHARES[0], covariance)
-
-
-def test_a_model_comes_from_maps_or_from_components() -> None:
-    with pytest.raises(InvalidValueError, match="source must be 'maps' or 'components'"):
-        TissueModel(COMMON, SHARES[0], USUAL, "hearsay")
-
-
-def test_values_are_the_same_after_a_trip_through_a_file() -> None:
-    for value in (SCANS[1], TissueModel(COMMON, SHARES[0], USUAL, "components")):
-        assert type(value).from_dict(json.loads(json.dumps(value.to_dict()))) == value
-
-
 @given(st.tuples(*[st.floats(0.01, 1)] * 3), st.floats(0.1, 10), st.floats(-500, 500))
 def test_a_target_is_the_sum_of_the_tissues_in_any_units(
     amounts: tuple[float, ...], slope: float, offset: float
@@ -129,18 +112,6 @@ def test_proportions_have_the_moments_that_numpy_finds() -> None:
     np.testing.assert_allclose(model.mean, SHARES.mean(axis=0), atol=1e-12)
     expected = 0.9 * np.cov(SHARES, rowvar=False) + 0.1 * USUAL
     np.testing.assert_allclose(model.covariance, expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_few_scans_do_not_determine_how_people_differ(count: int) -> None:
-    model = tissue_model(SCANS[:count])
-    np.testing.assert_allclose(model.covariance, USUAL, atol=1e-15)
-    np.testing.assert_allclose(model.mean, SHARES[:count].mean(axis=0), atol=1e-12)
-
-
-def test_a_population_needs_at_least_one_scan() -> None:
-    with pytest.raises(InvalidValueError, match="weights must be one or more"):
-        tissue_model([])
 
 
 def test_neither_the_order_nor_the_units_of_scans_matter() -> None:
@@ -204,22 +175,6 @@ def test_no_other_grouping_of_components_has_less_scatter(mixture: GaussianMixtu
     assert model.source == "components"
 
 
-@pytest.mark.parametrize(("bright", "sizes"), [(0.05, [1, 1, 2]), (0.45, [2, 1, 1])])
-def test_light_components_may_differ_more_within_a_group(bright: float, sizes: list[int]) -> None:
-    # Of four, two come together: 0 and 1, or 3 and 4.5, which are further apart.
-    weights = [0.5 - bright, 0.5 - bright, bright, bright]
-    model = tissues_from_components(GaussianMixture(weights, [0, 1, 3, 4.5], np.ones(4)))
-    assert [group.components for group in model.densities] == sizes
-
-
-@given(st.permutations(range(6)))
-def test_the_order_of_components_does_not_matter(order: list[int]) -> None:
-    means, weights = np.arange(6) ** 1.5, np.arange(1, 7) / 21
-    mixture = GaussianMixture(weights[order], means[order], np.ones(6))
-    expected = tissues_from_components(GaussianMixture(weights, means, np.ones(6)))
-    np.testing.assert_allclose(tissues_from_components(mixture).mean, expected.mean, atol=1e-12)
-
-
 def test_components_of_scans_with_maps_are_grouped_into_their_tissues() -> None:
     model = tissues_from_components(stack(COMMON, SHARES[1]))
     np.testing.assert_allclose(model.mean, SHARES[1], atol=1e-12)
@@ -243,3 +198,9 @@ def test_groups_have_their_own_proportions_and_people_differ_as_usual() -> None:
 def test_too_few_components_or_too_many_channels_make_no_tissues(mixture: GaussianMixture) -> None:
     with pytest.raises(InvalidValueError, match="one channel and at least three components"):
         tissues_from_components(mixture)
+
+
+@pytest.mark.parametrize("covariance", [-USUAL, np.eye(3), np.zeros((2, 2)), np.zeros((3, 3)) + 1])
+def test_what_cannot_be_a_covariance_of_proportions_is_refused(covariance: Any) -> None:
+    with pytest.raises(InvalidValueError, match="covariance"):
+        TissueModel(COMMON, SHARES[0], covariance)

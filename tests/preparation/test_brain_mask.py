@@ -31,7 +31,7 @@ def test_without_deepbet_the_extra_is_named(
     for work in (check_deepbet, lambda: brain_mask(volume())):
         with pytest.raises(InvalidValueError, match=f"but {missing} cannot be imported") as caught:
             work()
-        assert "pip install 'ndflow[prepare]'" in str(caught.value)
+        assert "pip install '.[prepare]'" in str(caught.value)
         assert "CPU build of torch" in str(caught.value)
 
 

@@ -7,46 +7,46 @@ import pytest
 from ndflow.preparation.volume import Measures, preparation_doubts
 
 # What `prepare_volume` measured in raw heads with masks of deepbet, all steps done.
-HEAD = Measures(1466.2, (297.0, 696.8, 472.4), (0.755, 1.322), 0.976, 0.742, 0.612)
+HEAD = Measures(1466.2, (296.8, 685.4, 484.0), (0.758, 1.313), 0.988, 0.747, 0.752)
 GOOD = {
     "head": HEAD,
-    "small": Measures(1090.9, (232.1, 531.3, 327.5), (0.895, 1.113), 0.973, 0.733, 0.620),
-    "medium": Measures(1339.2, (273.3, 648.4, 417.5), (0.793, 1.290), 0.970, 0.753, 0.631),
-    "large": Measures(1648.5, (374.2, 746.9, 527.5), (0.776, 1.346), 0.972, 0.718, 0.597),
+    "small": Measures(1090.9, (230.7, 528.0, 332.2), (0.891, 1.111), 0.986, 0.753, 0.759),
+    "medium": Measures(1339.2, (277.5, 630.1, 431.6), (0.786, 1.290), 0.984, 0.758, 0.772),
+    "large": Measures(1648.5, (398.1, 699.1, 551.3), (0.795, 1.346), 0.987, 0.712, 0.741),
 }
-# And in the first of them with a wrong header or a wrong mask; the kinds that are found.
+# And in another one with a wrong header or a wrong mask; the kinds that are found.
 FAILED = {
     "upside down": (
-        Measures(1466.2, (212.2, 836.1, 417.8), (0.754, 1.326), 0.981, 0.669, 0.331),
+        Measures(1560.7, (303.5, 748.9, 508.3), (0.866, 1.221), 0.977, 0.673, 0.500),
         {"unlike the template"},
     ),
     "facing backwards": (
-        Measures(1466.2, (243.5, 864.4, 358.3), (0.755, 1.322), 0.971, 0.673, 0.316),
+        Measures(1560.7, (286.6, 781.7, 492.4), (0.862, 1.225), 0.964, 0.692, 0.493),
         {"unlike the template"},
     ),
     "axes swapped": (
-        Measures(1466.2, (268.7, 870.2, 327.3), (0.755, 1.322), 0.975, 0.669, 0.256),
+        Measures(1560.7, (343.7, 809.7, 407.3), (0.861, 1.221), 0.971, 0.681, 0.454),
         {"unlike the template"},
     ),
     "one hemisphere": (
-        Measures(701.6, (122.5, 357.1, 222.0), (0.778, 1.361), 0.888, 0.739, 0.591),
-        {"template does not fit"},
+        Measures(768.4, (148.0, 382.5, 238.0), (0.862, 1.251), 0.918, 0.684, 0.435),
+        {"template does not fit", "unlike the template"},
     ),
     "lower half": (
-        Measures(691.7, (125.3, 351.2, 215.2), (0.722, 1.313), 0.874, 0.709, 0.571),
+        Measures(775.8, (162.5, 372.8, 240.5), (0.830, 1.244), 0.876, 0.710, 0.685),
         {"template does not fit"},
     ),
-    "posterior half": (
-        Measures(671.7, (116.5, 316.8, 238.4), (0.784, 1.210), 0.898, 0.735, 0.604),
+    "anterior half": (
+        Measures(763.3, (158.8, 336.7, 267.8), (0.871, 1.187), 0.895, 0.746, 0.749),
         {"template does not fit"},
     ),
     "mask shifted by 25 mm": (
-        Measures(1466.2, (389.0, 811.1, 266.1), (0.889, 1.345), 0.897, 0.688, 0.260),
-        {"template does not fit", "unlike the template"},
+        Measures(1560.7, (332.9, 773.6, 454.1), (0.933, 1.076), 0.964, 0.700, 0.505),
+        {"unlike the template"},
     ),
     "whole head": (
-        Measures(3509.7, (1873.1, 1083.7, 552.8), (0.755, 1.398), 0.810, 0.769, 0.164),
-        {"mask too wide", "template does not fit", "unlike the template", "unusual tissues"},
+        Measures(3649.0, (921.7, 1970.9, 756.3), (0.614, 1.403), 0.920, 0.729, 0.324),
+        {"mask too wide", "template does not fit", "unlike the template"},
     ),
 }
 

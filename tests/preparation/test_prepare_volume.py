@@ -1,4 +1,4 @@
-"""One scan with known tissues and a known bias field, prepared by the real ANTs and template.
+"""One scan with known tissues and a known bias field, prepared by the real packages and template.
 
 After a change of results, raise `ndflow._version.PREPARATIONS`, and renew what is stored:
 ``python tests/preparation/test_prepare_volume.py``.
@@ -20,9 +20,10 @@ from ndflow.preparation.grid import interpolated
 from ndflow.preparation.registration import halved_anatomy
 from ndflow.preparation.volume import prepare_volume
 
-pytest.importorskip("ants")
+pytest.importorskip("picsl_greedy")
 
 STORED = Path(__file__).parents[1] / "data" / "preparations.json"
+MADE_BY = ("SimpleITK", "nilearn", "picsl_greedy")
 SHAPE = (84, 76, 72)
 TISSUES = np.array([30.0, 75.0, 110.0])  # CSF, GM, WM
 
@@ -61,24 +62,25 @@ def prepared():
 
 def results(found, brain):
     """Return some numbers about a prepared scan, and the versions of what made it."""
-    known = versions("antspyx", "nilearn")
+    known = versions(*MADE_BY)
     levels = np.quantile(found.corrected[brain], [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
     shares = [np.square(part).sum(dtype=np.float64) for part in found.tissues]
     return {
         "generation": PREPARATIONS,
-        "versions": {name: known[name] for name in ("antspyx", "nilearn")},
+        "versions": {name: known[name] for name in MADE_BY},
         "intensities": levels.tolist(),
         "squared probabilities": [float(share) for share in shares],
         "field": list(found.measures.field),
     }
 
 
+@pytest.mark.slow
 def test_results_change_only_with_their_generation(prepared):
     _, brain, _, _, found, _ = prepared
     stored, now = json.loads(STORED.read_text(encoding="utf-8")), results(found, brain)
     assert stored["generation"] == PREPARATIONS, f"renew: python {__file__}"
     if stored["versions"] != now["versions"]:
-        pytest.skip("other versions of ANTs or nilearn, for which scans are prepared again anyway")
+        pytest.skip("other versions of what makes them, for which scans are prepared again anyway")
     for name in ("intensities", "squared probabilities", "field"):
         np.testing.assert_allclose(
             now[name],
@@ -88,6 +90,7 @@ def test_results_change_only_with_their_generation(prepared):
         )
 
 
+@pytest.mark.slow
 def test_the_bias_field_is_removed_and_the_units_stay(prepared):
     volume, brain, _, log, found, _ = prepared
     removed = np.log(volume.stored[brain] / found.corrected[brain])
@@ -100,6 +103,7 @@ def test_the_bias_field_is_removed_and_the_units_stay(prepared):
     assert high == pytest.approx(np.exp(removed.max()), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_tissues_are_where_they_are(prepared):
     _, brain, truth, _, found, _ = prepared
     ours, theirs = found.tissues.argmax(axis=0), truth.argmax(axis=0)
@@ -108,6 +112,7 @@ def test_tissues_are_where_they_are(prepared):
         assert 2 * (one & other).sum() / (one.sum() + other.sum()) > least, tissue
 
 
+@pytest.mark.slow
 def test_measures_are_those_of_the_maps(prepared):
     _, brain, _, _, found, steps = prepared
     voxel = 2.3 * 2.6 * 2.5 / 1000
@@ -121,6 +126,7 @@ def test_measures_are_those_of_the_maps(prepared):
     assert steps == ["bias field", "template", "tissues"]
 
 
+@pytest.mark.slow
 def test_nothing_depends_on_what_is_in_a_lesion_and_two_runs_give_the_same_bytes():
     volume, brain, *_ = head()
     lesion = np.zeros(SHAPE, bool)
@@ -172,7 +178,7 @@ def test_intensities_that_were_normalised_have_no_bias_field():
     [
         (0.5, {"bias_field": False}, "the brain is too small: 0.001 ml"),
         (2.2, {"tissues": False}, "too small for a bias field, or has no signal"),
-        (3, {"bias_field": False}, "ANTs cannot register the template"),
+        (3, {"bias_field": False}, "too small to register the template"),
     ],
 )
 def test_a_brain_of_a_few_voxels_is_refused(radius, options, message):

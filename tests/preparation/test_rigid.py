@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 from nibabel.eulerangles import euler2mat
 
-from ndflow.preparation.grid import interpolated, working_grid
+from ndflow.preparation.grid import interpolated
 from ndflow.preparation.registration import (
+    aligned_copy,
     halved_anatomy,
     resampled,
-    rigid_to_template,
     template_grid,
 )
 
-pytest.importorskip("ants")
+pytestmark = pytest.mark.slow
+
+pytest.importorskip("picsl_greedy")
 
 MOVED = np.eye(4)  # from the template to the scan
 MOVED[:3, :3] = euler2mat(0.15, -0.1, 0.2)
@@ -36,18 +38,18 @@ def moved_brain():
 def test_a_moved_brain_comes_back():
     t1, brain, affine = moved_brain()
     values = np.where(brain, 1000 * t1, 0)
-    matrix = rigid_to_template(working_grid(values, affine, brain))
+    copy = aligned_copy(values, affine, brain, resolution=2)
+    matrix, grid = copy.matrix, copy.grid
     np.testing.assert_allclose(matrix[:3, :3] @ matrix[:3, :3].T, np.eye(3), atol=1e-6)
     corners = np.array([[-60, -90, -40, 1], [60, 60, 70, 1], [0, 0, 0, 1], [-50, 60, 10, 1]]).T
     np.testing.assert_allclose((matrix @ corners)[:3], (MOVED @ corners)[:3], atol=1.0)  # mm
-    grid = template_grid(2)
-    copy = resampled(values, affine, matrix, grid, order=3)
     anatomy = halved_anatomy()
     truth = 1000 * interpolated(anatomy.t1, anatomy.affine, grid.shape, grid.affine)
     inside = interpolated(anatomy.brain, anatomy.affine, grid.shape, grid.affine) > 0.99
-    assert np.corrcoef(copy[inside], truth[inside])[0, 1] > 0.95
-    assert copy.min() >= 0
-    assert copy.max() <= values.max()
+    assert np.corrcoef(copy.image[inside], truth[inside])[0, 1] > 0.95
+    assert copy.image.min() >= 0
+    assert copy.image.max() <= values.max()
+    assert copy.overlap > 0.95
 
 
 @pytest.mark.parametrize("resolution", [1.0, 2.0, 3.0])

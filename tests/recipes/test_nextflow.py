@@ -40,22 +40,6 @@ def test_the_commands_of_the_processes_give_what_they_promise(place: Place) -> N
     assert made == place.by_hand()
 
 
-def test_processes_are_called_with_what_they_take() -> None:
-    assert set(SCRIPTS) == {"FIT", "REFERENCE", "NORMALISE"}
-    body = SOURCE[SOURCE.index("workflow {") :]
-    for name in SCRIPTS:
-        (block,) = re.findall(rf"^process {name} \{{$(.*?)^\}}$", SOURCE, re.DOTALL | re.M)
-        inputs = re.search(r"input:\n(.*?)\n\n    output:", block, re.DOTALL)[1]
-        given = re.search(rf"\b{name}\((.*)\)$", body, re.M)[1]
-        # One line per input, except that a tuple goes on, indented, over several.
-        count = len(re.findall(r"^    \S", inputs, re.M))
-        assert count == 1 + given.partition("{")[0].count(",")
-        used = set(re.findall(r"\$\{([\w.]+)\}", SCRIPTS[name]))
-        declared = {*re.findall(r"\b(?:val|path)[ (](\w+)", inputs), "files"}
-        declared |= {one for one in used if one.startswith("params.")}
-        assert used <= declared
-
-
 def test_every_parameter_has_a_default() -> None:
     config = (ROOT / "recipes/nextflow/nextflow.config").read_text(encoding="utf-8")
     (block,) = re.findall(r"^params \{$(.*?)^\}$", config, re.DOTALL | re.M)

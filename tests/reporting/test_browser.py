@@ -87,7 +87,7 @@ def study() -> Page:
             f"sub-{i + 1}",
             SITES[i % 3],
             [left, 150_000 + i],
-            [Doubt("steep map", "The map is steep.", "look at the mask")] if i == 4 else [],
+            [Doubt("noise amplified", "The map is steep.", "look at the mask")] if i == 4 else [],
             grey[i % 3],
             Slices(
                 f"figures/sub {i + 1}.png",

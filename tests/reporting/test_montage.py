@@ -8,7 +8,7 @@ import pytest
 from ndflow.density import GaussianMixture
 from ndflow.image.preview import Preview
 from ndflow.image.subject import Subject
-from ndflow.reporting.montage import Windows, montage, regreyed, shared_windows, thumbnail
+from ndflow.reporting.montage import montage, regreyed, shared_windows, thumbnail
 from ndflow.reporting.scan_section import ScanSummary
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
@@ -104,13 +104,3 @@ def test_a_thumbnail_is_small_and_keeps_its_shape(size: int) -> None:
     assert greys.shape[0] >= greys.shape[1]
     rows = greys[greys.any(axis=1)]
     assert (np.diff(rows[:, 1:-1].astype(int), axis=1) >= 0).all()
-
-
-def test_a_montage_of_many_sites_says_how_many_are_shown() -> None:
-    scans = [summary(f"s{n:02d}", f"S{n:02d}", 100 + n, 10) for n in range(11)]
-    previews = {scan.scan.name: preview(0, 200) for scan in scans}
-    found = montage(scans, previews, Windows((0, 200), (-3, 3)), ())
-    assert len(found.sites) == 8
-    assert "8 of 11 sites are shown" in found.caption
-    alone = montage(scans[:1], previews, Windows((0, 200), (-3, 3)), ())
-    assert alone.caption.startswith("A typical scan;")

@@ -116,14 +116,6 @@ def test_as_many_pictures_as_asked_for_are_in_the_page_itself(prepared: Path, st
             assert link in inside or one["src"] == link
 
 
-def test_raw_scans_have_no_such_section(raw: Path, tmp_path: Path) -> None:
-    typed("cohort", raw, tmp_path / "out", "-q", "--no-report")
-    ndflow.report(tmp_path / "out")
-    page = report_of(tmp_path / "out")
-    assert "Preparation" not in page.texts("h2")
-    assert not _pictures(page)
-
-
 def test_an_image_that_was_changed_since_is_not_shown_as_prepared(
     prepared: Path, tmp_path: Path
 ) -> None:

@@ -16,9 +16,9 @@ from studies import Silent
 import ndflow
 from ndflow.image.subject import Subject
 from ndflow.options import Options
-from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import Study
 from ndflow.study.run import Summary, run_study
+from ndflow.study.table import PlainNames, named
 
 SITES = {  # contrasts that no affine map makes equal, and a gain
     "Aachen": (((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0)), 1.0),

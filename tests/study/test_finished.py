@@ -49,45 +49,6 @@ def test_a_study_is_read_back_as_it_was_run(study: Runs) -> None:
     assert list(run.scans) == done.names()
 
 
-def test_the_scale_of_a_study_is_read_back(study: Runs) -> None:
-    for chosen, scale in ((Options(), "positive"), (Options(scale="standard"), "standard")):
-        (run,) = read_finished([study(options=chosen).folder])
-        assert (run.record.settings["scale"], run.study.options.scale) == (scale, scale)
-
-
-def test_a_given_reference_is_found_in_the_folder(study: Runs) -> None:
-    given = study(only="Aachen Bonn").folder / "reference.json"
-    done = study(given=str(given), only="Celle")
-    (run,) = read_finished([done.folder])
-    assert run.record.reference == str(given)
-    assert run.study.given == str(done.folder / "reference.json")
-
-
-def test_only_a_study_of_plain_alignments_is_the_baseline(study: Runs) -> None:
-    folders = [study(options=Options(method="affine")).folder, study().folder, study("site").folder]
-    assert [run.only_aligns for run in read_finished(folders)] == [True, False, False]
-
-
-def test_studies_of_the_same_name_are_named_with_their_folders(tmp_path: Path, study: Runs) -> None:
-    folders = [tmp_path / "x" / "out", tmp_path / "y" / "out"]
-    for folder in folders:
-        shutil.copytree(study().folder, folder)
-    assert [run.name for run in read_finished(folders)] == ["x/out", "y/out"]
-    with pytest.raises(FileError, match="given twice"):
-        read_finished([folders[0], folders[0] / ".." / "out"])
-
-
-def test_a_scan_without_a_result_is_no_part_of_a_finished_study(copied: Path) -> None:
-    (copied / "maps" / "scan3.json").unlink()
-    (run,) = read_finished([copied])
-    assert "scan3" not in run.scans
-    assert len(run.scans) == 7
-    for path in (copied / "maps").iterdir():
-        path.unlink()
-    with pytest.raises(FileError, match="holds no normalised scan"):
-        read_finished([copied])
-
-
 def test_what_is_no_finished_study_is_refused(copied: Path, tmp_path: Path) -> None:
     record = read_json(copied / "provenance.json")
     unsealed = {name: part for name, part in record.items() if name != "checksum"}
@@ -123,7 +84,7 @@ def test_the_fingerprint_of_results_changes_with_any_of_them(study: Runs, copied
     assert results_fingerprint(copy.study) not in (changed, results_fingerprint(first.study))
 
 
-# ── the same scans in several studies ────────────────────────────────────────────────────────────
+# ── the same scans in several studies ─────────────────────────────────────────────────────────────
 
 
 def with_scans(run: FinishedStudy, scans: Any) -> FinishedStudy:
@@ -161,20 +122,7 @@ def test_studies_that_disagree_about_a_scan_are_refused(
         shared_scans([one, odd])
 
 
-def test_a_lesion_mask_of_one_study_is_that_of_all_unless_they_disagree(study: Runs) -> None:
-    one, two = read_finished([study().folder, study("site").folder])
-
-    def ill(run: FinishedStudy, lesion: str) -> FinishedStudy:
-        first, *others = run.study.scans
-        return with_scans(run, [replace(first, lesion=lesion), *others])
-
-    for runs in ([ill(one, "/l.nii"), two], [one, ill(two, "/l.nii")]):
-        assert [each.scan.lesion for each in shared_scans(runs)] == ["/l.nii", *[None] * 7]
-    with pytest.raises(InvalidValueError, match=r"the lesion mask of scan0 is /k\.nii in one run"):
-        shared_scans([ill(one, "/l.nii"), ill(two, "/k.nii")])
-
-
-# ── covariates ───────────────────────────────────────────────────────────────────────────────────
+# ── covariates ────────────────────────────────────────────────────────────────────────────────────
 
 
 ALL_MAPS = TissueMaps("c", "g", "w")
@@ -200,30 +148,6 @@ def test_a_covariate_is_a_number_or_not_known() -> None:
     for text in ("old", "nan", "inf"):
         with pytest.raises(InvalidValueError, match=r"no numbers, .*a covariate with numbers"):
             covariate_values(aged(text), "age")
-
-
-def test_a_covariate_with_two_values_counts_the_second_as_one() -> None:
-    label, values = covariate_values(aged("M", "F", None, "M"), "age")
-    assert label == "age (M)"
-    assert values[:2] == [1.0, 0.0]
-    assert math.isnan(values[2])
-    assert covariate_values(aged("2", "1"), "age") == ("age", [2.0, 1.0])
-    with pytest.raises(InvalidValueError, match=r"no numbers, .* or with two values"):
-        covariate_values(aged("a", "b", "c"), "age")
-    with pytest.raises(InvalidValueError, match=r"no numbers: 'a'"):
-        covariate_values(aged("a", "1", "2"), "age")
-
-
-def test_covariates_that_only_vary_together_are_refused() -> None:
-    scans = aged(*"2374596")
-    twice = [
-        replace(one, covariates={**one.covariates, "b": one.covariates["age"]}) for one in scans
-    ]
-    check_covariates(twice, ["b"])
-    with pytest.raises(InvalidValueError, match="only varies together"):
-        check_covariates(twice, ["age", "b"])
-    with pytest.raises(InvalidValueError, match="age age: the same twice"):
-        check_covariates(scans, ["age", "age"])
 
 
 def test_a_covariate_that_cannot_be_tested_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 import ndflow
 from ndflow.errors import FileError
 from ndflow.study.image_folder import read_folder
-from ndflow.study.listing import Listing
+from ndflow.study.table import Listing
 from ndflow.subject.records import StudyRecord
 
 
@@ -57,14 +57,6 @@ def test_results_of_ours_are_no_scans(tmp_path: Path) -> None:
         scans_in_folder(tmp_path / "old", tmp_path / "out")
 
 
-def test_what_looks_like_ours_but_is_not_is_searched(tmp_path: Path) -> None:
-    touched(tmp_path, "a/1.nii", "b/2.nii")
-    (tmp_path / "a" / "provenance.json").write_text('{"format": "another", "kind": "study"}')
-    (tmp_path / "a" / "1.json").write_text('{"RepetitionTime": 2.3}')
-    (tmp_path / "b" / "provenance.json").write_text("not JSON")
-    assert names(tmp_path) == ["a/1.nii", "b/2.nii"]
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -93,13 +85,6 @@ def test_the_tree_of_a_bids_dataset_has_no_sites(tmp_path: Path, tree: str) -> N
     with pytest.raises(FileError, match=r"would be called (anat|func)") as caught:
         scans_in_folder(tmp_path, tmp_path / "out")
     assert "ndflow bids" in caught.value.hint
-
-
-def test_a_site_with_a_blank_at_its_end_is_refused(tmp_path: Path) -> None:
-    touched(tmp_path, "A/1.nii", "A /2.nii")
-    with pytest.raises(FileError, match="'A ', with a blank") as caught:
-        scans_in_folder(tmp_path, tmp_path / "out")
-    assert caught.value.path == str(tmp_path / "A ")
 
 
 def test_links_to_folders_are_counted_and_lost_files_listed(tmp_path: Path) -> None:

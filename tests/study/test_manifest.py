@@ -14,8 +14,6 @@ from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.study import tasks
-from ndflow.study.assemble import Asked, assemble
-from ndflow.study.listing import PlainNames, named
 from ndflow.study.manifest import (
     check_place,
     refuse_foreign_page,
@@ -25,8 +23,8 @@ from ndflow.study.manifest import (
 )
 from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import PROVENANCE, REPORT, SCANS, Study
-from ndflow.study.run import check_study, run_study
-from ndflow.study.table import read_table, write_study_scans
+from ndflow.study.run import Asked, assemble, check_study, run_study
+from ndflow.study.table import PlainNames, named, read_table, write_study_scans
 from ndflow.study.tasks import Failure
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import StudyRecord
@@ -48,7 +46,7 @@ def refused(study: Study) -> str:
     return str(caught.value)
 
 
-# ── before a run ─────────────────────────────────────────────────────────────────────────────────
+# ── before a run ──────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
@@ -63,14 +61,6 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     StudyRecord(settings=SETTINGS, channels=("T1w",)).write(tmp_path / PROVENANCE)
     check_place(study, [])
     assert "'T1w', not of 'T2w'" in refused(Study(tmp_path, scans("a", channel="T2w")))
-
-
-def test_densities_of_participants_may_be_there_before_a_study(tmp_path: Path) -> None:
-    (tmp_path / "dataset_description.json").touch()
-    (tmp_path / "models").mkdir()
-    study = Study(tmp_path, scans("a"))
-    check_place(replace(study, dataset=True), [])
-    assert "not empty" in refused(study)
 
 
 def test_a_folder_with_results_of_other_scans_is_refused(tmp_path: Path) -> None:
@@ -103,7 +93,7 @@ def test_inputs_in_the_folder_for_results_are_refused(tmp_path: Path, part: str)
     assert "lies in the folder for the results (row 0)" in cause
 
 
-# ── a finished study ─────────────────────────────────────────────────────────────────────────────
+# ── a finished study ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
@@ -137,18 +127,6 @@ def test_other_settings_need_force_and_it_says_what_would_be_replaced(place: Pat
     assert contents(place) == before
     assert run_study(planned(place, dtype="float64", force=True), Silent())[:2] == (6, 0)
     assert verify(place / "out").findings == ()
-
-
-def test_another_mask_needs_force(place: Path) -> None:
-    asked = Asked(unmasked=AUTO)
-    study = assemble(read_table(place / "all.tsv"), place / "out", asked)
-    with pytest.raises(FileError, match="mask nonzero, now auto"):
-        check_study(study)
-
-
-def test_a_run_that_was_stopped_may_be_continued_with_other_settings(place: Path) -> None:
-    edit(place / "out" / PROVENANCE, finished=False)
-    assert run_study(planned(place, dtype="float64"), Silent()).done == 6
 
 
 def test_more_scans_need_no_force(place: Path) -> None:
@@ -186,13 +164,6 @@ def test_an_edited_result_stays_and_its_scan_fails(place: Path) -> None:
     assert verify(place / "out").findings == ()
 
 
-def test_a_damaged_record_of_a_finished_study_is_replaced_by_force(place: Path) -> None:
-    record = place / "out" / "maps" / "s0.json"
-    record.write_bytes(record.read_bytes()[:-20])
-    assert run_study(planned(place, force=True), Silent())[:2] == (6, 5)
-    assert verify(place / "out").findings == ()
-
-
 def failed(names: Iterable[str]) -> list[Failure]:
     return [Failure(name, "a cause", "", "", "") for name in names]
 
@@ -215,15 +186,7 @@ def test_results_of_scans_that_failed_are_removed_unless_somebody_changed_them(
     assert mine.exists()
 
 
-def test_temporary_files_of_killed_runs_are_removed(place: Path) -> None:
-    before = {*contents(place)}
-    for folder in ("", "images/", "maps/", "models/", "figures/"):
-        (place / "out" / f"{folder}.ndflow-0123.tmp").touch()
-    assert run_study(planned(place), Silent()).kept == 6
-    assert {*contents(place)} == before
-
-
-# ── the report ───────────────────────────────────────────────────────────────────────────────────
+# ── the report ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_only_a_report_of_ours_is_removed_or_replaced(tmp_path: Path) -> None:
@@ -249,7 +212,7 @@ def test_only_a_report_of_ours_is_removed_or_replaced(tmp_path: Path) -> None:
     assert not page.exists()
 
 
-# ── verify ───────────────────────────────────────────────────────────────────────────────────────
+# ── verify ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def problems(out: Path) -> list[tuple[str, str]]:

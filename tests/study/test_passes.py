@@ -18,7 +18,6 @@ from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.study.plan import Study
 from ndflow.study.run import check_study
-from ndflow.transport import Chain, align
 
 Runs = Callable[..., Any]
 SITES = ("Aachen", "Bonn", "Celle")
@@ -32,12 +31,6 @@ def between(images: dict[str, list[NDArray[Any]]]) -> float:
     return float(np.mean([wasserstein_distance(*pair) for pair in pairs]) / sd)
 
 
-def test_models_are_those_of_the_images(study: Runs) -> None:
-    done = study()
-    for scan in done.scans:
-        assert done.model(scan.name) == ndflow.fit(scan.image).mixture
-
-
 def test_individual_is_what_normalise_does(study: Runs, tmp_path: Path) -> None:
     done = study()
     for scan in done.scans:
@@ -48,31 +41,6 @@ def test_individual_is_what_normalise_does(study: Runs, tmp_path: Path) -> None:
         assert ndflow.load(tmp_path / f"{scan.name}.json") == done.load(f"maps/{scan.name}")
 
 
-def test_the_scans_of_a_site_share_one_map_after_their_own_alignment(study: Runs) -> None:
-    done = study("site")
-    whole = done.load("reference")
-    for site in SITES:
-        shared = ndflow.normalising_map(done.load(f"reference_{site}"), whole)
-        for name in done.names(site):
-            x = done.before(name)
-            inside = x != 0
-            own = align(done.model(name))
-            expected = positive(shared(own(x[inside])))
-            np.testing.assert_allclose(done.after(name)[inside], expected, atol=0.1)
-            assert not done.after(name)[~inside].any()
-            assert done.load(f"maps/{name}") == Chain((own, done.load(f"map_{site}")))
-
-
-def test_the_modes_share_their_references_but_not_their_images(study: Runs) -> None:
-    one, two = study(), study("site")
-    for name in ("reference", *(f"reference_{site}" for site in SITES)):
-        assert one.load(name) == two.load(name)
-    for name in one.names():
-        assert one.model(name) == two.model(name)
-        assert np.abs(one.after(name) - two.after(name)).max() > 0.01
-    assert not list(one.folder.glob("map_*"))
-
-
 def test_sites_come_closer_than_with_an_alignment_alone(study: Runs) -> None:
     def distance(done: Any, which: str = "after") -> float:
         return between({c: [getattr(done, which)(n) for n in done.names(c)] for c in SITES})
@@ -81,16 +49,6 @@ def test_sites_come_closer_than_with_an_alignment_alone(study: Runs) -> None:
     assert affine < 0.5 * distance(study(), "before")
     assert distance(study("site")) < 0.6 * affine
     assert distance(study()) < 0.6 * affine
-
-
-def test_the_method_affine_is_the_alignment(study: Runs) -> None:
-    done = study(options=Options(method="affine"))
-    for name in done.names():
-        x = done.before(name)
-        voxels = x[x != 0]
-        mixture = done.model(name)
-        aligned = (voxels - mixture.mean()[0]) / np.sqrt(mixture.covariance()[0, 0])
-        np.testing.assert_allclose(done.after(name)[x != 0], positive(aligned), atol=1e-3)
 
 
 @pytest.mark.parametrize("mode", ["individual", "site", "two-level"])
@@ -106,19 +64,7 @@ def test_a_scale_changes_the_units_and_nothing_else(study: Runs, mode: str) -> N
     assert plain.summary.doubts_of == standard.summary.doubts_of
 
 
-@pytest.mark.parametrize("mode", ["individual", "site"])
-def test_a_range_changes_the_units_and_nothing_else(study: Runs, mode: str) -> None:
-    plain = study(mode, options=Options(scale="standard"))
-    scaled = study(mode, options=Options(range=(0, 1000)))
-    assert plain.load("reference") == scaled.load("reference")
-    low, high = plain.load("reference").mixture.quantile([0.001, 0.999]).tolist()
-    for name in plain.names():
-        inside = plain.before(name) != 0
-        expected = 1000 * (plain.after(name)[inside] - low) / (high - low)
-        np.testing.assert_allclose(scaled.after(name)[inside], expected, atol=0.5)
-
-
-# ── before any work ──────────────────────────────────────────────────────────────────────────────
+# ── before any work ───────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The references of a study: made from its scans or given; each site is matched once."""
 
 import os
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,23 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 from names import ODD
-from phantoms import head, save, tissue_shares
-from studies import Silent, positive, write_tsv
+from phantoms import head, save
+from studies import Silent, edit, positive
 
 import ndflow
-from ndflow.errors import FileError
 from ndflow.image.subject import Subject
 from ndflow.methods import baselines as nyul
-from ndflow.methods import modes
-from ndflow.methods.ndflow import DensityFlow
 from ndflow.options import Options
-from ndflow.study.listing import PlainNames, named
+from ndflow.study import references
 from ndflow.study.plan import Study, reference_name
 from ndflow.study.references import compare_scans
-from ndflow.study.run import run_study
+from ndflow.study.run import rehearse, run_study
 from ndflow.study.table import read_study_scans
-from ndflow.study.tasks import Outcome
-from ndflow.subject.records import ScanModel
 from ndflow.transport import align
 
 Runs = Callable[..., Any]
@@ -48,7 +42,7 @@ def test_references_are_those_of_the_models(study: Runs, average: Any) -> None:
 def test_references_do_not_depend_on_the_order_of_the_scans(study: Runs, scans: Any) -> None:
     folder = study(options=Options(method="nyul")).folder
     plan = Study(folder, scans, options=Options(method="nyul"))
-    one, other = (compare_scans(plan, some) for some in (scans, scans[::-1]))
+    one, other = (compare_scans(plan, some, None, Silent()) for some in (scans, scans[::-1]))
     assert one.common.to_dict() == other.common.to_dict()
     assert {site: own.to_dict() for site, own in one.sites.items()} == {
         site: own.to_dict() for site, own in other.sites.items()
@@ -76,7 +70,7 @@ def test_whatever_a_site_is_called_its_reference_stays_in_the_folder(
     assert len(read_study_scans(folder / "scans.tsv")) == 2
 
 
-# ── a reference that is given ────────────────────────────────────────────────────────────────────
+# ── a reference that is given ─────────────────────────────────────────────────────────────────────
 
 
 def test_a_given_reference_is_used_and_kept(study: Runs) -> None:
@@ -108,103 +102,38 @@ def test_a_known_site_keeps_its_map_and_a_new_one_gets_its_own(study: Runs) -> N
         np.testing.assert_allclose(later.after(name)[x != 0], expected, atol=0.1)
 
 
-def test_one_new_scan_of_a_known_site_goes_the_way_of_the_site(study: Runs, tmp_path: Path) -> None:
-    first = study("site")
-    image = save(tmp_path / "new.nii.gz", head(77, gain=3))
-    scan = replace(first.scans[0], images={"T1w": str(image)})
-    folder = tmp_path / "out"
-    given = str(first.folder / "reference.json")
-    plan = Study(folder, named([scan], PlainNames()), Options(mode="site"), given=given)
-    run_study(plan, Silent())
-    imap = ndflow.load(folder / "maps" / "new.json")
-    assert imap.maps[1] == first.load("map_Aachen")
-    assert imap.maps[0] == align(ndflow.load(folder / "models" / "new.json"))
+# ── nothing is read or computed twice ─────────────────────────────────────────────────────────────
 
 
-def test_a_mixture_given_as_the_reference_is_refused(scans: list[Subject], tmp_path: Path) -> None:
-    ndflow.save(tmp_path / "mixture.json", ndflow.fit(scans[0].image))
-    plan = Study(tmp_path / "out", scans, given=str(tmp_path / "mixture.json"))
-    with pytest.raises(FileError, match="a mixture, not a reference"):
-        run_study(plan, Silent())
-
-
-# ── nothing is read or computed twice ────────────────────────────────────────────────────────────
-
-
-class Counts:
-    """Progress that counts, per pass, model files read, maps of sites made and matches solved."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.stage = "before"
-        self.read: dict[str, Counter[str]] = {}
-        self.sites: Counter[str] = Counter()
-        self.solved: Counter[str] = Counter()
-        read, to, solve = ScanModel.read, modes.SiteMap.to, DensityFlow.solve
-
-        def counted_read(path: Any) -> Any:
-            self.read.setdefault(self.stage, Counter())[Path(path).stem] += 1
-            return read(path)
-
-        def counted_to(reference: Any, site: Any, options: Any) -> Any:
-            self.sites[str(site.mixture.to_dict())] += 1
-            return to(reference, site, options)
-
-        def counted_solve(method: Any, source: Any, target: Any, options: Any) -> Any:
-            self.solved[self.stage] += 1
-            return solve(method, source, target, options)
-
-        patch.setattr(ScanModel, "read", staticmethod(counted_read))
-        patch.setattr(modes.SiteMap, "to", staticmethod(counted_to))
-        patch.setattr(DensityFlow, "solve", counted_solve)
-
-    def begin(self, stage: str, total: int) -> None:
-        self.stage, self.left = stage, total
-
-    def step(self, stage: str, outcome: Outcome) -> None:
-        assert outcome.failure is None, outcome.failure
-        self.left -= 1
-        if not self.left and stage == "fit":
-            self.stage = "references"
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six scans of two sites, with tissue probability maps."""
-    folder = tmp_path_factory.mktemp("tissues")
-    shape = (14, 16, 12)
-    maps = {
-        tissue: save(folder / f"{tissue}.nii.gz", np.maximum(share, 0))
-        for tissue, share in tissue_shares(shape).items()
-    }
-    rows = []
-    for number in range(6):
-        image = save(folder / f"s{number}.nii.gz", head(number, shape=shape, gain=1 + number % 2))
-        rows.append({"image": image, "site": f"site{number % 2}", **maps})
-    return write_tsv(folder / "scans.tsv", rows)
-
-
-@pytest.mark.parametrize(
-    ("mode", "proportions"),
-    [
-        ("individual", "average"),
-        ("individual", "tissue"),
-        ("site", "average"),
-        ("two-level", "average"),
-        ("two-level", "tissue"),
-    ],
-)
-def test_each_model_is_read_once_and_each_site_is_matched_once(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, proportions: Any
+def test_averages_are_made_again_only_if_something_changed(
+    scans: list[Subject], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts = Counts(monkeypatch)
-    options = {"mode": mode, "proportions": proportions}
-    done = ndflow.cohort(table, tmp_path / "out", progress=counts, report=False, **options)
-    assert (done.done, done.kept, done.failures) == (6, 0, [])
-    once = Counter({f"s{number}": 1 for number in range(6)})
-    assert counts.read == {"references": once}
-    by_site = mode != "individual"
-    assert list(counts.sites.values()) == [1] * (2 if by_site else 0)
-    # In the space of the reference the tissues of a study follow the maps of their sites, which
-    # with two levels no scan's own match is part of.
-    assert counts.solved["references"] == len(counts.sites)
-    assert counts.solved["normalise"] == (0 if mode == "site" else 6)
+    plan = Study(tmp_path / "out", scans[2:6], Options(mode="site", effective_count=500))
+    assert run_study(plan, Silent()).kept == 0
+    made: list[int] = []
+    real = references.build_reference
+    monkeypatch.setattr(
+        references, "build_reference", lambda *some, **more: made.append(1) or real(*some, **more)
+    )
+    assert run_study(plan, Silent()).kept == 4
+    assert not made
+    assert [one.action for one in rehearse(plan)] == ["keep"] * 4
+    assert not made
+    edit(plan.folder / "provenance.json", made_from=None)  # an older study
+    assert run_study(plan, Silent()).kept == 4
+    assert len(made) == 3
+    path = plan.folder / "reference_Bonn.json"
+    path.write_text(path.read_text().replace("Bonn", "bonn") + " ")
+    assert run_study(plan, Silent()).kept == 4
+    assert len(made) == 4
+    average = replace(plan.options, average="quantile", force=True)
+    assert run_study(replace(plan, options=average), Silent()).kept == 0
+    assert len(made) == 7
+    image = save(tmp_path / "other.nii.gz", head(99))  # another scan of the same name
+    other = replace(scans[2], images={"T1w": str(image)})
+    plan = replace(plan, options=average, scans=[other, *scans[3:6]])
+    assert run_study(plan, Silent()).kept == 0
+    assert len(made) == 10
+    models = [ndflow.load(plan.model(scan)) for scan in plan.scans]
+    expected = ndflow.reference(models, average="quantile").mixture
+    assert ndflow.load(plan.folder / "reference.json").mixture == expected

@@ -8,30 +8,45 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from phantoms import head, save
-from studies import SMALL, Silent, SiteStudy, edit, read_json, sha256
+from studies import SMALL, Silent, SiteStudy, edit, read_json
 
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
 from ndflow.files.manifest import list_outputs, relative_outputs, write_pending
 from ndflow.image.mask import AUTO
-from ndflow.image.subject import Subject, TissueMaps
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.options import Options
 from ndflow.study import run
-from ndflow.study.assemble import Asked, assemble
 from ndflow.study.fit_step import FitStep
-from ndflow.study.listing import PlainNames, named
 from ndflow.study.manifest import verify
 from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import Study
-from ndflow.study.steps import Done, Key, Step, do, look, run_step
-from ndflow.study.table import read_table
-from ndflow.study.tasks import Outcome
-from ndflow.subject.records import FileRecord, MapRecord, ScanModel
+from ndflow.study.run import Asked, assemble
+from ndflow.study.steps import Done, Key, Step, attempt, look, run_step
+from ndflow.study.table import PlainNames, named, read_table
+from ndflow.study.tasks import Outcome, Task
+from ndflow.subject.records import FileRecord, ScanModel
 from ndflow.subject.results import hashes
 
-# ── a step of our own ────────────────────────────────────────────────────────────────────────────
+
+def do(step: Step, scan: Subject) -> Done:
+    """Do a step for a scan, and raise an error where it fails."""
+    outcome = attempt(Task(scan.name, {"step": step, "scan": scan}))
+    if outcome.failure is not None:
+        raise FileError("", outcome.failure.cause, outcome.failure.hint)
+    assert isinstance(outcome.result, Done)
+    return outcome.result
+
+
+def why(step: Step, scan: Subject) -> str | None:
+    """Say why the results of a step are not up to date."""
+    found = look(step, scan)
+    return found if isinstance(found, str) else None
+
+
+# ── a step of our own ─────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -112,46 +127,39 @@ def desk(tmp_path: Path) -> Desk:
     made = Desk(Study(tmp_path, [scan]), scan)
     made.image.parent.mkdir()
     made.image.write_bytes(b"0123456789")
-    assert look(made.step, scan).why == "new"
+    assert why(made.step, scan) == "new"
     assert not do(made.step, scan).kept
     assert made.half.read_bytes() == b"01234"
     return made
 
 
-def test_what_is_up_to_date_is_kept(desk: Desk) -> None:
-    before = desk.half.stat().st_mtime_ns
-    assert look(desk.step, desk.scan).why is None
-    assert do(desk.step, desk.scan).kept
-    assert desk.half.stat().st_mtime_ns == before
-
-
 def test_whatever_has_changed_is_named_and_made_again(desk: Desk) -> None:
     desk.image.write_bytes(b"abcdefghij")
-    assert look(desk.step, desk.scan).why == "changed: normalised"
+    assert why(desk.step, desk.scan) == "changed: normalised"
     assert not do(desk.step, desk.scan).kept
     assert desk.half.read_bytes() == b"abcde"
     other = desk.chosen(dtype="float64")
-    assert look(other, desk.scan).why == "changed: dtype"
+    assert why(other, desk.scan) == "changed: dtype"
     assert not do(other, desk.scan).kept
     assert do(other, desk.scan).kept
     desk.half.unlink()
-    assert look(other, desk.scan).why == "missing: a.half"
+    assert why(other, desk.scan) == "missing: a.half"
     assert not do(other, desk.scan).kept
     desk.record.unlink()
     desk.half.unlink()
-    assert look(other, desk.scan).why == "new"
+    assert why(other, desk.scan) == "new"
 
 
 def test_a_result_of_another_version_is_made_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ndflow.files.fingerprints.RESULTS", "another")
-    assert "version" in str(look(desk.step, desk.scan).why)
+    assert "version" in str(why(desk.step, desk.scan))
 
 
 def test_an_edited_result_is_replaced_by_force_only(desk: Desk) -> None:
     desk.half.write_bytes(b"precious")
-    assert look(desk.step, desk.scan).why == "changed: a.half"
+    assert why(desk.step, desk.scan) == "changed: a.half"
     with pytest.raises(FileError, match=r"a\.half: changed since ndflow wrote it.*--force"):
         do(desk.step, desk.scan)
     assert desk.half.read_bytes() == b"precious"
@@ -166,7 +174,7 @@ def test_a_damaged_record_is_replaced_by_force_only(desk: Desk, damage: str) -> 
     else:
         desk.record.write_text(desk.record.read_text().replace("float32", "float16"))
     changed = desk.record.read_bytes()
-    assert "damaged" in str(look(desk.step, desk.scan).why)
+    assert "damaged" in str(why(desk.step, desk.scan))
     with pytest.raises(FileError, match=r"a\.json: changed since ndflow wrote it.*--force"):
         do(desk.step, desk.scan)
     assert desk.record.read_bytes() == changed
@@ -217,7 +225,7 @@ def test_a_step_that_is_added_runs_is_kept_rehearsed_and_verified(
     assert edited.read_bytes() == b"?"
 
 
-# ── densities and images ─────────────────────────────────────────────────────────────────────────
+# ── densities and images ──────────────────────────────────────────────────────────────────────────
 
 
 class Bench(NamedTuple):
@@ -305,40 +313,7 @@ def test_settings_that_change_no_result_do_not_count(bench: Bench) -> None:
         assert bench.normalise(**more).kept
 
 
-def test_an_image_that_was_replaced_after_the_fit_is_refused(bench: Bench) -> None:
-    before = [path.read_bytes() for path in bench.files]
-    with pytest.raises(FileError, match="replaced after its density was estimated"):
-        bench.normalise(changed_image(bench))
-    assert [path.read_bytes() for path in bench.files] == before
-    assert not bench.fit().kept
-    assert not bench.normalise().kept
-
-
-def test_the_sidecar_says_how_the_image_was_made(bench: Bench) -> None:
-    paths = bench.study.paths(bench.scan)
-    record = MapRecord.read(paths.sidecar)
-    assert record.site == "A"
-    assert record.setting("mask") == "nonzero"
-    assert record.inputs == hashes(bench.scan.files())
-    assert record.mixture == ScanModel.read(paths.model).mixture
-    assert record.map == bench.goal.solve(DensityModel(record.mixture)).imap
-    assert record.outputs == {
-        "../images/0.nii.gz": sha256(paths.image),
-        "../figures/0.png": sha256(paths.preview),
-    }
-
-
-def test_tissue_maps_are_read_only_where_the_target_uses_them(bench: Bench) -> None:
-    missing = TissueMaps("c.nii", "g.nii", "w.nii")
-    assert bench.fit(replace(bench.scan, tissues=missing)).kept
-    with pytest.raises(FileError, match=r"c\.nii"):
-        bench.fit(replace(bench.scan, tissues=missing), proportions="tissue")
-    with pytest.raises(FileError, match=r"not all of its tissues are known \(row 2\)") as caught:
-        bench.fit(proportions="tissue", effective_count=500)
-    assert "--proportions adaptive" in caught.value.hint
-
-
-# ── many scans ───────────────────────────────────────────────────────────────────────────────────
+# ── many scans ────────────────────────────────────────────────────────────────────────────────────
 
 
 class Recorded:
@@ -362,7 +337,7 @@ def test_a_scan_that_fails_is_left_out_and_the_others_are_kept_the_next_time(
     gone = replace(scans[1], images={"T1w": str(tmp_path / "gone.nii.gz")})
     study, seen = Study(tmp_path / "out", [scans[0], gone, scans[2]], jobs=jobs), Recorded()
     for kept in (0, 2):
-        found = run_step(FitStep.of(study), study.scans, study, seen)
+        found = run_step([(FitStep.of(study), scan) for scan in study.scans], study, seen)
         assert ({*found.done}, found.kept) == ({"scan0", "scan2"}, kept)
         assert [failure.scan for failure in found.failures] == ["scan1"]
         assert "row 3" in found.failures[0].cause
@@ -376,13 +351,6 @@ def test_a_scan_with_the_content_of_another_fails(scans: list[Subject], tmp_path
     pair = [scans[0], replace(scans[1], images={"T1w": str(copy)})]
     for _ in range(2):
         study = Study(tmp_path / "out", pair)
-        found = run_step(FitStep.of(study), pair, study, Recorded())
+        found = run_step([(FitStep.of(study), scan) for scan in pair], study, Recorded())
         assert found.done.keys() == {"scan0"}
         assert "the same image as" in found.failures[0].cause
-
-
-def test_no_scans_are_no_work(tmp_path: Path) -> None:
-    seen = Recorded()
-    study = Study(tmp_path, [])
-    assert run_step(FitStep.of(study), [], study, seen).done == {}
-    assert seen.begun == []

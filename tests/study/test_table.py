@@ -6,17 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.tables import write_table
-from ndflow.image.mask import AUTO
+from ndflow.errors import FileError
 from ndflow.image.subject import Subject, TissueMaps
-from ndflow.study.listing import PlainNames, named
 from ndflow.study.table import (
-    misunderstood,
-    nearest,
+    PlainNames,
+    named,
     read_study_scans,
     read_table,
     write_study_scans,
@@ -46,7 +41,7 @@ def refused(path: Path) -> str:
     return caught.value.cause
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -86,43 +81,12 @@ def test_tabs_commas_and_semicolons_are_understood(
     ]
 
 
-def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
-    assert len(read_scans(table(tmp_path, "image\na.nii\nb.nii"))) == 2
-
-
-def test_known_columns_may_be_written_in_capitals(tmp_path: Path) -> None:
-    (scan,) = read_scans(table(tmp_path, "Image,Mask,Subject,Age\na.nii,m.nii,01,31\n", "x.csv"))
-    assert (scan.mask, scan.person) == (str(tmp_path / "m.nii"), "01")
-    assert scan.covariates == {"Age": "31"}  # unknown columns keep their names
-
-
 @pytest.mark.parametrize("nothing", ["", "n/a", "N/A", "  ", " n/a "])
 def test_an_empty_cell_has_no_value(tmp_path: Path, nothing: str) -> None:
     text = (
         f"image\tmask\tsubject\tsite\tgm\tage\na.nii{''.join(f'	{nothing}' for _ in range(5))}\n"
     )
     assert read_scans(table(tmp_path, text)) == [Subject(str(tmp_path / "a.nii"), origin="row 2")]
-
-
-@pytest.mark.parametrize("mark", [",", "\t", ";"])
-def test_a_quoted_cell_may_contain_the_delimiter(tmp_path: Path, mark: str) -> None:
-    text = f'"image"{mark}"site"{mark}note\n"a{mark}b.nii"{mark}"St. ""X"""{mark}5" coil\n'
-    (scan,) = read_scans(table(tmp_path, text, "x.csv"))
-    assert Path(scan.image).name == f"a{mark}b.nii"
-    assert scan.site == 'St. "X"'
-    assert scan.covariates == {"note": '5" coil'}
-
-
-def test_blank_lines_are_skipped_but_counted(tmp_path: Path) -> None:
-    text = "image\tsite\n\na.nii\tX\n\t\n  \t \nb.nii\tY\n\n\n"
-    scans = read_scans(table(tmp_path, text))
-    assert [(scan.origin, scan.site) for scan in scans] == [("row 3", "X"), ("row 6", "Y")]
-
-
-def test_spaces_around_cells_are_ignored(tmp_path: Path) -> None:
-    (scan,) = read_scans(table(tmp_path, "image , site, age\n a.nii , Bonn , 31 \n", "x.csv"))
-    image = str(tmp_path / "a.nii")
-    assert scan == Subject(image, site="Bonn", origin="row 2", covariates={"age": "31"})
 
 
 def test_paths_are_relative_to_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +104,7 @@ def test_paths_are_relative_to_the_table(tmp_path: Path, monkeypatch: pytest.Mon
     ]
 
 
-# ── errors ───────────────────────────────────────────────────────────────────────────────────────
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -164,79 +128,7 @@ def test_a_faulty_row_is_named(tmp_path: Path, text: str, cause: str) -> None:
     assert cause in refused(table(tmp_path, text))
 
 
-def test_up_to_five_faulty_rows_are_named(tmp_path: Path) -> None:
-    cause = refused(table(tmp_path, "image\tsite\na\tX\n\tX\na\tX\n"))
-    assert cause == "row 3 names no image, row 4 has the image of row 2"
-    cause = refused(table(tmp_path, "image\tsite\n" + "b\n" * 300))
-    assert "row 2 " in cause
-    assert cause.endswith(", and 295 more")
-    assert len(cause) < 300
-
-
-def test_an_image_listed_three_times_is_reported_twice(tmp_path: Path) -> None:
-    cause = refused(table(tmp_path, "image\na\na\na\n"))
-    assert cause.startswith("row 3 has the image of row 2, row 4 has the image of row ")
-
-
-@pytest.mark.parametrize("content", ["", "\n", "\n\n", b"\xef\xbb\xbf"])
-def test_an_empty_table_is_refused(tmp_path: Path, content: str | bytes) -> None:
-    assert refused(table(tmp_path, content))
-
-
-@pytest.mark.parametrize("text", ["image\tsite\n", "image\tsite\n\n\t\n"])
-def test_a_table_without_scans_is_refused(tmp_path: Path, text: str) -> None:
-    assert refused(table(tmp_path, text)) == "a table without scans"
-
-
-@pytest.mark.parametrize("code", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_other_encodings_of_unicode_are_refused(tmp_path: Path, code: str) -> None:
-    path = table(tmp_path, "image\tsite\na.nii\tKöln\n".encode(code))
-    assert "UTF-8" in refused(path)
-    with pytest.raises(FileError, match="save it as"):
-        read_scans(path)
-
-
-@pytest.mark.parametrize("bad", ["Köln".encode("latin-1"), b"\xff\xfe\xff"])
-def test_the_line_that_is_not_utf_8_is_named(tmp_path: Path, bad: bytes) -> None:
-    content = b"image\tsite\na.nii\tBonn\nb.nii\t" + bad + b"\n"
-    assert refused(table(tmp_path, content)) == "line 3 is not text in UTF-8"
-
-
-def test_an_image_is_not_a_table(tmp_path: Path) -> None:
-    assert refused(table(tmp_path, b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "a.nii.gz"))
-    assert refused(tmp_path / "missing.tsv") == "no such file"
-    assert refused(tmp_path)
-
-
-# ── writing and reading ──────────────────────────────────────────────────────────────────────────
-
-PLAIN = st.text(
-    st.characters(categories=["L", "N", "Zs"], include_characters="-_.,;'#()"), min_size=1
-).filter(lambda text: text == text.strip())
-
-
-@given(names=st.lists(PLAIN, min_size=1, max_size=4, unique=True), site=PLAIN, age=PLAIN)
-def test_a_written_table_reads_back(
-    tmp_path_factory: pytest.TempPathFactory, names: list[str], site: str, age: str
-) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    rows = [
-        (str(folder / f"{name}.nii"), None if number else site, age)
-        for number, name in enumerate(names)
-    ]
-    write_table(folder / "round.tsv", ("image", "site", "age"), rows)
-    read = read_scans(folder / "round.tsv")
-    assert [(scan.image, scan.site, scan.covariates["age"]) for scan in read] == rows
-    assert [scan.origin for scan in read] == [f"row {n}" for n in range(2, len(names) + 2)]
-
-
-def test_a_cell_with_quotation_marks_reads_back(tmp_path: Path) -> None:
-    path = tmp_path / "x.tsv"
-    write_table(path, ("image", "note"), [("/a.nii", '"quoted" note'), ("/b.nii", '"open')])
-    assert [scan.covariates["note"] for scan in read_scans(path)] == ['"quoted" note', '"open']
-
-
-# ── the list of a study's scans ──────────────────────────────────────────────────────────────────
+# ── the list of a study's scans ───────────────────────────────────────────────────────────────────
 
 
 def test_the_scans_of_a_study_read_back(tmp_path: Path) -> None:
@@ -255,13 +147,7 @@ def test_the_scans_of_a_study_read_back(tmp_path: Path) -> None:
                 assert getattr(one, part) == getattr(other, part), part
 
 
-def test_an_automatic_mask_is_no_file_in_the_list_of_scans(tmp_path: Path) -> None:
-    write_study_scans(tmp_path / "scans.tsv", named_scans([Subject("/a.nii")], unmasked=AUTO))
-    (scan,) = read_study_scans(tmp_path / "scans.tsv")
-    assert (scan.name, scan.mask) == ("a", None)
-
-
-# ── what is not understood ───────────────────────────────────────────────────────────────────────
+# ── what is not understood ────────────────────────────────────────────────────────────────────────
 
 
 def test_columns_that_are_probably_misnamed_are_reported(tmp_path: Path) -> None:
@@ -292,54 +178,7 @@ def test_a_cell_that_should_be_an_image_but_is_not_is_refused(tmp_path: Path, co
     assert cause == f"row 3 has the {column} 'yes', which is no image"
 
 
-def test_a_lesion_mask_is_kept_in_the_list_of_scans(tmp_path: Path) -> None:
-    scans = named_scans(read_scans(table(tmp_path, "image\tlesion\na.nii\tl.nii\nb.nii\t\n")))
-    assert [scan.lesion for scan in scans] == [str(tmp_path / "l.nii"), None]
-    write_study_scans(tmp_path / "list.tsv", scans)
-    assert [s.lesion for s in read_study_scans(tmp_path / "list.tsv")] == [scans[0].lesion, None]
-
-
-def test_names_that_end_in_a_blank_are_told_apart(tmp_path: Path) -> None:
-    scans = named_scans([Subject("/in/a.nii"), Subject("/in/a .nii"), Subject("/in/ a.nii")])
-    assert [scan.name for scan in scans] == ["a", "a%20", "%20a"]
-    write_study_scans(tmp_path / "list.tsv", scans)
-    read = read_study_scans(tmp_path / "list.tsv")
-    assert [scan.name for scan in read] == [scan.name for scan in scans]
-
-
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("masks", "mask"),
-        ("Sites", "site"),
-        ("images", "image"),
-        ("subject_id", "subject"),
-        ("lesions", "lesion"),
-        *((name, None) for name in ("age", "sex", "gender", "side", "task", "size", "date", "")),
-        *((name, None) for name in ("diagnosis", "wmh", "has_lesion", "脳", "iq", "group")),
-    ],
-)
-def test_the_nearest_known_column(name: str, meant: str | None) -> None:
-    assert nearest(name) == meant
-
-
-def test_only_what_holds_images_or_names_sites_is_misunderstood() -> None:
-    assert misunderstood("brainmask", ["m.nii.gz"], ["image"])
-    assert misunderstood("T2", ["t2.mgz"], ["image"])
-    assert not misunderstood("masks", ["yes", "no"], ["image"])
-    assert misunderstood("Sites", ["Prisma"], ["image"])
-    assert not misunderstood("Sites", ["Prisma"], ["image", "site"])
-    assert not misunderstood("lesion_volume", ["3.4"], ["image"])
-
-
-def test_a_table_without_images_says_which_column_may_hold_them(tmp_path: Path) -> None:
-    for columns, hint in (("images", "'images'"), ("T1w\tFLAIR", "--channels")):
-        with pytest.raises(FileError) as caught:
-            read_table(table(tmp_path, f"subject\t{columns}\n"))
-        assert hint in caught.value.hint
-
-
-# ── several channels ─────────────────────────────────────────────────────────────────────────────
+# ── several channels ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_columns_of_several_channels_belong_together(tmp_path: Path) -> None:
@@ -353,30 +192,6 @@ def test_columns_of_several_channels_belong_together(tmp_path: Path) -> None:
     write_study_scans(tmp_path / "list.tsv", [whole])
     (read,) = read_study_scans(tmp_path / "list.tsv", ["T1w", "FLAIR"])
     assert replace(read, origin="") == replace(whole, origin="")
-
-
-def test_one_channel_names_what_the_images_show(tmp_path: Path) -> None:
-    (scan,) = read_table(table(tmp_path, "image\na.nii\n"), ["FLAIR"]).subjects
-    assert scan.channels == ("FLAIR",)
-
-
-@pytest.mark.parametrize(
-    ("channels", "words"),
-    [
-        (["T1w", "t1w"], "twice"),
-        (["T1w", "mask"], "another meaning"),
-        (["T1w", "../x"], "letters"),
-    ],
-)
-def test_what_is_no_channel_is_refused(tmp_path: Path, channels: list[str], words: str) -> None:
-    with pytest.raises(InvalidValueError, match=words):
-        read_table(table(tmp_path, "T1w\ta\n"), channels)
-
-
-def test_a_row_that_lacks_a_channel_is_named(tmp_path: Path) -> None:
-    path = table(tmp_path, "T1w\tFLAIR\na.nii\tb.nii\nc.nii\tn/a\n")
-    with pytest.raises(FileError, match="row 3 names no FLAIR"):
-        read_table(path, ["T1w", "FLAIR"])
 
 
 def test_covariates_called_like_our_columns_are_kept_or_said_to_be_unused(tmp_path: Path) -> None:

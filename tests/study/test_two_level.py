@@ -15,13 +15,12 @@ from studies import Silent
 
 import ndflow
 from ndflow import Chain
-from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import TISSUES
-from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import Study
 from ndflow.study.run import Summary, run_study
+from ndflow.study.table import PlainNames, named
 from ndflow.transport import align
 
 SHAPE = (16, 18, 14)
@@ -51,11 +50,6 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
             Subject({"T1w": str(image)}, site=site, tissues=TissueMaps(**maps), origin=origin)
         )
     return named(made, PlainNames())
-
-
-def without(scan: Subject, tissue: str) -> Subject:
-    """Return a scan without one of its tissue probability maps."""
-    return replace(scan, tissues=scan.tissues._replace(**{tissue: None}))
 
 
 def run(
@@ -135,21 +129,6 @@ def test_tissues_of_all_sites_come_to_lie_together(
     assert adaptive.mean() < 0.6 * average.mean()
 
 
-def test_references_are_those_of_any_mode_and_only_the_common_one_has_tissues(
-    done: Callable[..., Path],
-) -> None:
-    for target in ("tissue", "adaptive"):
-        out = done("two-level", target)
-        for name in ("reference", "reference_Aachen", "reference_Bonn"):
-            plain = record(done("site"), name)["reference"]
-            own = record(out, name)["reference"]
-            assert (own.pop("tissues", None) is not None) == (name == "reference")
-            assert own == plain
-    assert "tissues" not in record(done("two-level"), "reference")["reference"]
-    tissues = record(done("two-level", "tissue"), "reference")["reference"]["tissues"]
-    assert tissues["source"] == "maps"
-
-
 def test_the_tissues_of_a_study_have_the_mean_proportions_of_its_maps(
     scans: list[Subject], done: Callable[..., Path]
 ) -> None:
@@ -177,65 +156,3 @@ def test_a_second_run_keeps_everything_and_two_workers_make_the_same(
     # The order of the scans does not matter.
     assert run(scans[::-1], tmp_path / "turned", "two-level", "tissue").done == 6
     assert contents(tmp_path / "turned") == made
-
-
-def test_another_mode_or_target_is_done_again_and_leaves_no_trace(
-    scans: list[Subject], done: Callable[..., Path], tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    # The last two share their target and all references, and differ in the second level only.
-    for mode, target in (
-        ("two-level", "adaptive"),
-        ("two-level", "average"),
-        ("site", "average"),
-    ):
-        again = Options(force=True)
-        assert run(scans, out, mode, target, options=again)[:3] == (6, 0, [])
-        assert contents(out) == contents(done(mode, target))
-
-
-def test_another_map_of_a_tissue_changes_the_result(scans: list[Subject], tmp_path: Path) -> None:
-    out, three = tmp_path / "out", scans[:3]
-    assert run(three, out, "individual", "tissue").kept == 0
-    first = target_of(out, "s0")["proportions"]["WM"]
-    half = save(tmp_path / "half.nii.gz", 0.5 * voxels_of(scans[0].tissues.wm))
-    changed = replace(scans[0], tissues=scans[0].tissues._replace(wm=str(half)))
-    assert run([changed, *three[1:]], out, "individual", "tissue").kept == 0
-    second = target_of(out, "s0")["proportions"]["WM"]
-    assert second == pytest.approx(0.5 * first / (1 - 0.5 * first), rel=1e-6)
-
-
-def test_a_reference_with_tissues_serves_other_scans(
-    scans: list[Subject], done: Callable[..., Path], tmp_path: Path
-) -> None:
-    given = done("two-level", "tissue") / "reference.json"
-    other = scans[2:4]
-    out = tmp_path / "out"
-    assert run(other, out, "two-level", "tissue", given=str(given)).done == 2
-    for scan in other:  # known sites, hence identical to the bit
-        name = f"images/{scan.name}.nii.gz"
-        assert (out / name).read_bytes() == (given.parent / name).read_bytes()
-
-
-def test_without_tissue_maps_components_are_grouped_into_tissues(
-    scans: list[Subject], tmp_path: Path
-) -> None:
-    for count, source in ((0, "components"), (1, "maps")):
-        some = [*scans[:count], *(without(scan, "csf") for scan in scans[count:4])]
-        assert run(some, tmp_path / source, "individual", "adaptive").done == 4
-        assert record(tmp_path / source, "reference")["reference"]["tissues"]["source"] == source
-
-
-def test_a_scan_without_maps_or_without_a_site_is_refused(
-    scans: list[Subject], tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    with pytest.raises(FileError, match=r"not all of its tissues are known \(row 1\)"):
-        run([scans[0], without(scans[1], "gm")], out, "two-level", "tissue")
-    with pytest.raises(FileError, match=r"its site is not known \(row 1\)"):
-        run([scans[0], replace(scans[1], site=None)], out, "two-level", "adaptive")
-    with pytest.raises(InvalidValueError, match="--mode two-level or individual"):
-        run(scans, out, "site", "tissue")
-    with pytest.raises(InvalidValueError, match="'affine' does not work by site"):
-        run(scans, out, "two-level", options=Options(method="affine"))
-    assert not out.exists()

@@ -28,10 +28,6 @@ def results(goal: ndflow.Reference) -> dict[str, ndflow.Result]:
     return ndflow.normalise(ONE, to=goal, joint=True)
 
 
-def test_a_reference_of_images_names_their_channels(goal: ndflow.Reference) -> None:
-    assert ndflow.reference([TWO]) == goal
-
-
 def test_there_is_a_result_for_each_channel(results: dict[str, ndflow.Result]) -> None:
     assert tuple(results) == NAMES
     inside = ONE["T1w"] != 0
@@ -62,15 +58,6 @@ def test_the_joint_densities_of_a_result_are_drawn(results: dict[str, ndflow.Res
     assert repr(results["T1w"]).startswith("<ndflow Result in memory, ")
 
 
-def test_a_map_that_was_only_applied_has_no_densities_to_draw(
-    results: dict[str, ndflow.Result],
-) -> None:
-    applied = ndflow.apply(ONE, results["T1w"].imap)["T1w"]
-    with pytest.raises(ndflow.InvalidValueError, match="density"):
-        applied.plot()
-    assert "<svg" not in applied._repr_html_()
-
-
 def test_nibabel_images_give_nibabel_images_and_files_give_files(tmp_path: Path) -> None:
     turn = ndflow.Affine([[0.0, 1.0], [1.0, 0.0]], [0.0, 0.0])  # exchanges the channels
     images = {name: nibabel.Nifti1Image(image, AFFINE) for name, image in ONE.items()}
@@ -81,13 +68,6 @@ def test_nibabel_images_give_nibabel_images_and_files_give_files(tmp_path: Path)
         written = nibabel.load(tmp_path / "out" / f"0_{name}.nii.gz")
         assert np.array_equal(written.dataobj, ONE[other])
         assert np.array_equal(in_memory[name].image.dataobj, ONE[other])
-
-
-def test_arrays_are_written_under_the_names_of_their_channels(tmp_path: Path) -> None:
-    same = ndflow.Affine(np.eye(2), np.zeros(2))
-    ndflow.apply(ONE, same, output=tmp_path / "out")
-    names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["FLAIR.json", "FLAIR.nii.gz", "T1w.json", "T1w.nii.gz"]
 
 
 def test_a_joint_flow_that_is_left_out_is_said(
@@ -133,25 +113,6 @@ def test_channels_that_are_functions_of_each_other_are_refused() -> None:
         ndflow.fit({"T1w": ONE["T1w"], "twice": 2 * ONE["T1w"]}, joint=True)
 
 
-def test_a_study_of_channels_together_is_run_from_python(tmp_path: Path) -> None:
-    scans = [save_channels(tmp_path, seed, correlation=0.1 * seed) for seed in range(3)]
-    rows = [NAMES, *([str(scan[name]) for name in NAMES] for scan in scans)]
-    table, out = tmp_path / "t.tsv", tmp_path / "out"
-    table.write_text("".join("\t".join(row) + "\n" for row in rows))
-    how: Any = {"channels": NAMES, "joint": True, "report": False}
-    assert ndflow.cohort(table, out, **how)[:3] == (3, 0, [])
-    assert ndflow.cohort(table, out, **how)[:3] == (3, 3, [])
-    assert ndflow.verify(out).findings == ()
-    reference = ndflow.load(out / "reference.json")
-    assert reference.channel_names == NAMES
-    assert len([*(out / "images").iterdir()]) == 6
-    with pytest.raises(ndflow.FileError, match=r"effective_count .*--force"):
-        ndflow.cohort(table, out, effective_count=500, **how)
-    for wrong in ({"channels": NAMES}, {"channels": "T1w", "joint": True}):
-        with pytest.raises(ndflow.InvalidValueError, match="joint"):
-            ndflow.cohort(table, tmp_path / "new", **wrong)
-
-
 WRONG = {
     "there is one image only": lambda goal: ndflow.normalise(ONE["T1w"], goal, joint=True),
     "joint is for several channels": lambda goal: ndflow.fit(ONE["T1w"], joint=True),
@@ -185,3 +146,22 @@ WRONG = {
 def test_what_makes_no_sense_is_refused(goal: ndflow.Reference, message: str) -> None:
     with pytest.raises(ndflow.NdflowError, match=message):
         WRONG[message](goal)
+
+
+def test_a_study_of_channels_together_is_run_from_python(tmp_path: Path) -> None:
+    scans = [save_channels(tmp_path, seed, correlation=0.1 * seed) for seed in range(3)]
+    rows = [NAMES, *([str(scan[name]) for name in NAMES] for scan in scans)]
+    table, out = tmp_path / "t.tsv", tmp_path / "out"
+    table.write_text("".join("\t".join(row) + "\n" for row in rows))
+    how: Any = {"channels": NAMES, "joint": True, "report": False}
+    assert ndflow.cohort(table, out, **how)[:3] == (3, 0, [])
+    assert ndflow.cohort(table, out, **how)[:3] == (3, 3, [])
+    assert ndflow.verify(out).findings == ()
+    reference = ndflow.load(out / "reference.json")
+    assert reference.channel_names == NAMES
+    assert len([*(out / "images").iterdir()]) == 6
+    with pytest.raises(ndflow.FileError, match=r"effective_count .*--force"):
+        ndflow.cohort(table, out, effective_count=500, **how)
+    for wrong in ({"channels": NAMES}, {"channels": "T1w", "joint": True}):
+        with pytest.raises(ndflow.InvalidValueError, match="joint"):
+            ndflow.cohort(table, tmp_path / "new", **wrong)

@@ -43,22 +43,6 @@ def test_masks_choose_the_voxels() -> None:
             ndflow.fit(COUNTED, **masks)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"effective_count": 300},
-        {"truncation": 4},
-        {"concentration": 9.0, "prior_strength": 1.0},
-        {"concentration_prior": (2.0, 1.0)},
-        {"tolerance": 1e-4, "start": FITTED.mixture},
-    ],
-)
-def test_options_are_those_of_the_fit_to_a_histogram(options: dict[str, Any]) -> None:
-    found = ndflow.fit(SCAN, **options)
-    assert found == ndflow.fit(COUNTED, **options)
-    assert found.mixture != FITTED.mixture
-
-
 @pytest.mark.parametrize("options", [{"truncation": 0}, {"truncation": 501}, {"tolerance": -1.0}])
 def test_the_image_is_not_blamed_for_an_invalid_option(options: dict[str, Any]) -> None:
     (name,) = options
@@ -97,15 +81,6 @@ def test_a_model_says_how_well_the_density_fits() -> None:
     assert model.settings == {"mask": "nonzero", "exclude": False, "effective_count": 1e4}
     assert (model.landmarks, model.tissues, model.sha256, model.fingerprint) == (None,) * 4
     assert model.warnings == ()
-
-
-def test_a_model_has_what_the_method_looks_at() -> None:
-    options = Options(method="nyul", landmarks=5)
-    model = model_of(Subject(SCAN), options)
-    assert model.landmarks is not None
-    expected = np.percentile(SCAN[INSIDE], [1, 10, 50, 90, 99])
-    np.testing.assert_allclose(model.landmarks.values, expected)
-    assert model.model.landmarks == model.landmarks
 
 
 def test_a_file_says_nothing_of_names_but_has_all_hashes(tmp_path: Path) -> None:

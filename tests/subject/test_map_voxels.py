@@ -102,15 +102,6 @@ def test_integers_at_the_ends_of_their_type_do_not_wrap_around() -> None:
         assert result[inside].max() == result[12, 14, 11]
 
 
-def test_integers_that_doubles_cannot_tell_apart_are_mapped_as_well_as_possible() -> None:
-    voxels = (1 << 60) + 200 * SCAN.astype(np.int64)
-    inside = SCAN != 0
-    result = ndflow.normalise(voxels, TARGET, mask=inside.astype(np.uint8)).image[inside]
-    expected = ndflow.normalise(SCAN, TARGET).image[inside]
-    assert np.abs(result - expected).max() < 0.02 * TARGET_SD
-    assert np.corrcoef(result, expected)[0, 1] > 0.9999
-
-
 AFFINE_MAP = ndflow.Affine(2.0, 100.0)
 
 
@@ -175,15 +166,6 @@ def test_voxels_that_are_not_finite_are_neither_fitted_nor_mapped(dtype: Any) ->
     assert any("6 voxels NaN or infinite" in warning for warning in result.warnings)
 
 
-def test_the_voxels_that_came_in_are_not_changed() -> None:
-    voxels = KINDS["float32"].copy()
-    before = voxels.copy()
-    for outside in (None, "zero", "keep", "map"):
-        ndflow.normalise(voxels, TARGET, outside=outside)
-    assert np.array_equal(voxels, before)
-    assert voxels.flags.writeable
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
 @pytest.mark.parametrize("given", [np.float32, np.float64, ">f4"])
 def test_many_floats_go_where_the_map_takes_them(dtype: str, given: Any) -> None:
@@ -217,3 +199,12 @@ def test_a_voxel_far_out_does_not_spoil_the_others(stray: float) -> None:
     off = np.abs(result - imap(voxels))
     assert off[ordinary].max() < 1e-6 * TARGET_SD
     assert off[~ordinary].max() == 0
+
+
+def test_the_voxels_that_came_in_are_not_changed() -> None:
+    voxels = KINDS["float32"].copy()
+    before = voxels.copy()
+    for outside in (None, "zero", "keep", "map"):
+        ndflow.normalise(voxels, TARGET, outside=outside)
+    assert np.array_equal(voxels, before)
+    assert voxels.flags.writeable

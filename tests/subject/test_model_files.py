@@ -11,7 +11,7 @@ from studies import edit
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel
+from ndflow.subject.records import ScanModel
 
 ONE, OTHER = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 CHAIN = ndflow.normalising_map(ONE, OTHER)
@@ -49,44 +49,6 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path, name: str) -> None:
     for number in range(2):
         ndflow.save(tmp_path / f"{number}.json", MODELS[name][1])
     assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
-
-
-def test_saving_a_fit_saves_its_mixture(tmp_path: Path) -> None:
-    fit = ndflow.fit(ndflow.histogram(ONE.sample(2000, np.random.default_rng(0))))
-    ndflow.save(tmp_path / "fit.json", fit)
-    assert ndflow.load(tmp_path / "fit.json") == fit.mixture
-
-
-@each_model
-def test_only_what_was_asked_for_is_loaded(tmp_path: Path, name: str) -> None:
-    kind, model = MODELS[name]
-    path = tmp_path / "model.json"
-    ndflow.save(path, model)
-    for record in (ScanModel, ReferenceModel, MapRecord):
-        if record.kind == kind:
-            assert getattr(record.read(path), kind) == model
-            continue
-        with pytest.raises(FileError, match=f"of the kind '{kind}'") as caught:
-            record.read(path)
-        assert caught.value.path == str(path)
-
-
-def test_metadata_stands_beside_the_model(tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    path.write_bytes(ScanModel(ONE).content({"made": "by hand", "numbers": [1, 2.5, None]}))
-    data = json.loads(path.read_text(encoding="utf-8"))
-    assert (data["made"], data["numbers"]) == ("by hand", [1, 2.5, None])
-    assert ndflow.load(path) == ONE
-
-
-def test_metadata_cannot_take_the_place_of_the_model(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_bytes(ScanModel(ONE).content({"mixture": OTHER.to_dict()}))
-    assert ndflow.load(path) == ONE
-    with pytest.raises(InvalidValueError, match="kind"):
-        ScanModel(ONE).content({"kind": "map"})
-    with pytest.raises(InvalidValueError, match="JSON"):
-        ScanModel(ONE).content({"secret": {1, 2}})
 
 
 def test_nothing_is_replaced_without_force_and_inputs_never(tmp_path: Path) -> None:

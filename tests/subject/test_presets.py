@@ -38,12 +38,6 @@ def facts(scans: int = MANY, sites: Any = SITES, **more: Any) -> StudyFacts:
             "are 2 sites with 5 to 25 scans and tissue maps of all scans",
         ),
         (
-            facts(with_maps=4),
-            "two-level",
-            "adaptive",
-            "are 2 sites with 5 to 25 scans and tissue maps of 4 of 30 scans",
-        ),
-        (
             facts(with_maps=MANY, one_labeller=False),
             "two-level",
             "adaptive",
@@ -66,18 +60,6 @@ def facts(scans: int = MANY, sites: Any = SITES, **more: Any) -> StudyFacts:
             "two-level",
             "adaptive",
             "are 3 sites with 1 to 24 scans and no tissue maps",
-        ),
-        (
-            facts(sites={"A": 1, "B": 2, "C": 27}),
-            "individual",
-            "adaptive",
-            "are 3 sites with 1 to 27 scans (fewer than 2 with 5 or more) and no tissue maps",
-        ),
-        (
-            facts(10, {"A": 3, "B": 4, "C": 3}),
-            "individual",
-            "adaptive",
-            "are 3 sites with 3 to 4 scans (fewer than 2 with 5 or more) and no tissue maps",
         ),
         (facts(sites={"A": 15, "B": 14}), "individual", "adaptive", "are scans without a site and"),
         (facts(sites={"A": 30}), "individual", "adaptive", "is one site and no tissue maps"),
@@ -167,19 +149,6 @@ def test_what_is_chosen_is_used_also_where_it_is_what_another_preset_says() -> N
     )
 
 
-def test_what_is_decided_fits_what_is_chosen() -> None:
-    by_site = settled_study(Choices(options={"mode": "site"}), facts(with_maps=MANY))
-    assert by_site.options.proportions == "average"
-    single = {"freeze": ("0",)}
-    assert settled_study(Choices(options=single), facts()).options.mode == "individual"
-
-
-def test_other_choices_are_kept() -> None:
-    chosen = {"solver": "rk4", "range": (0, 10), "freeze": ("0",)}
-    options = settled_study(Choices(options=chosen), facts()).options
-    assert (options.solver, options.range, options.freeze) == ("rk4", (0, 10), ("0",))
-
-
 @pytest.mark.parametrize("method", sorted({*METHODS} - {"ndflow"}))
 def test_other_methods_keep_to_their_definition(method: Any) -> None:
     known = facts(with_maps=MANY)
@@ -238,8 +207,3 @@ def test_what_a_reference_knows() -> None:
 def _standardised(mixture: GaussianMixture) -> tuple[Any, Any]:
     sd = mixture.covariance() ** 0.5
     return 1 / sd, -mixture.mean() / sd[0]
-
-
-def test_a_preset_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="preset must be 'auto' or 'paper', not 'best'"):
-        Choices("best")  # type: ignore[arg-type]

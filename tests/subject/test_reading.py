@@ -20,7 +20,6 @@ from ndflow.subject.voxels import (
     count_voxels,
     error_about,
     read_voxels,
-    selection,
 )
 
 INNER, LESION = radii() < 0.8, radii() < 0.3
@@ -96,24 +95,6 @@ def test_what_cannot_be_a_scan_is_refused(what: str) -> None:
         read(*parts)
 
 
-def test_labels_are_read_with_a_warning() -> None:
-    labels = np.random.default_rng(0).integers(1, 9, (12, 12, 12)).astype(np.uint8)
-    (warning,) = read(labels)[1].warnings
-    assert "holds 8 different values only; is it a map of labels?" in warning
-
-
-@pytest.mark.parametrize(
-    ("parts", "expected"),
-    [
-        ((SCAN,), {"mask": "nonzero", "exclude": False}),
-        ((SCAN, "auto"), {"mask": "auto", "exclude": False}),
-        ((SCAN, INNER, LESION), {"mask": "given", "exclude": True}),
-    ],
-)
-def test_which_voxels_were_asked_for_is_recorded(parts: Any, expected: dict[str, Any]) -> None:
-    assert selection(Subject(*parts)) == expected
-
-
 def test_errors_of_the_mathematics_name_the_file() -> None:
     for error, cause, hint in (
         (DegenerateDataError("too few; give more; or less"), "too few; give more", "or less"),
@@ -124,3 +105,9 @@ def test_errors_of_the_mathematics_name_the_file() -> None:
         assert (caught.value.path, caught.value.cause) == ("a.nii", cause)
         assert (caught.value.hint or "") == hint
         assert caught.value.__cause__ is error
+
+
+def test_labels_are_read_with_a_warning() -> None:
+    labels = np.random.default_rng(0).integers(1, 9, (12, 12, 12)).astype(np.uint8)
+    (warning,) = read(labels)[1].warnings
+    assert "holds 8 different values only; is it a map of labels?" in warning

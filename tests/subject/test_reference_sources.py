@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from phantoms import head, radii, save, tissue_shares
+from phantoms import head, save, tissue_shares
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
@@ -44,15 +44,6 @@ def test_a_reference_is_written_too_and_files_are_not_replaced(files: list[Path]
     with pytest.raises(FileError, match="one of the inputs"):
         ndflow.reference(files, output=files[2], force=True)
     assert ReferenceModel.read(output).reference.channel_names == ("T1w",)
-
-
-def test_images_may_have_masks() -> None:
-    inner = radii() < 0.8
-    made = ndflow.reference(SCANS[:2], mask=[inner, None])
-    expected = [ndflow.fit(SCANS[0], mask=inner), FITS[1]]
-    assert made.mixture == ndflow.reference(expected).mixture
-    with pytest.raises(InvalidValueError, match="mask must be 2, one per source, not 1"):
-        ndflow.reference(SCANS[:2], mask=[inner])
 
 
 @pytest.mark.parametrize("method", ["nyul", "zscore", "hellier"])
@@ -97,12 +88,3 @@ def test_a_reference_is_no_source_of_another(tmp_path: Path) -> None:
     ndflow.save(tmp_path / "reference.json", EXPECTED)
     with pytest.raises(FileError, match="of the kind 'reference', where 'mixture'"):
         ndflow.reference([tmp_path / "reference.json"])
-
-
-def test_names_and_masks_must_fit_the_sources() -> None:
-    for names in (["a"], ["a", "b", "c", "d", "e", "f", "g", "h", "i"]):
-        with pytest.raises(InvalidValueError, match="names must be 2, one per scan"):
-            ndflow.reference(MIXTURES[:2], names=names)
-    for source in (MIXTURES[0], FITS[0], "mixture.json"):
-        with pytest.raises(InvalidValueError, match="no voxels left to mask"):
-            ndflow.reference([source], mask=["mask.nii.gz"])

@@ -15,7 +15,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import sha256_of
 from ndflow.options import Options
-from ndflow.subject.target import Target, check_units, in_units, read_target, with_scale
+from ndflow.subject.target import Target, check_units, in_units, read_target
 
 FIT = fitted(OTHER)
 REFERENCE = ndflow.reference([FIT.mixture])
@@ -69,26 +69,6 @@ def test_the_mask_and_the_settings_of_a_target_image_are_used(tmp_path: Path) ->
     }
 
 
-@pytest.mark.parametrize("model", [FIT.mixture, REFERENCE, FIT])
-def test_a_model_has_no_mask(model: Any) -> None:
-    with pytest.raises(InvalidValueError, match=r"not an image.*--to-mask"):
-        read(model, OTHER)
-
-
-def test_a_density_of_several_channels_is_no_target(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="2 channels"):
-        read(TWO)
-    ndflow.save(tmp_path / "two.json", TWO)
-    with pytest.raises(FileError, match=r"two\.json: .*2 channels"):
-        read(tmp_path / "two.json")
-
-
-def test_a_map_is_refused_as_a_target(tmp_path: Path) -> None:
-    ndflow.save(tmp_path / "map.json", ndflow.Affine(2.0, 0.0))
-    with pytest.raises(FileError, match=r"map\.json: of the kind 'map'"):
-        read(tmp_path / "map.json")
-
-
 # ── units ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -113,18 +93,6 @@ def test_a_scale_is_the_mean_and_the_variance_of_the_target(
     density = in_units(read(model), Options(scale=scale)).mixture
     assert density.mean()[0] == pytest.approx(mean, abs=1e-10)
     assert density.covariance()[0, 0] == pytest.approx(variance, rel=1e-12)
-
-
-def test_the_scale_in_use_is_named() -> None:
-    reference = {"ndflow": "positive", "affine": "positive", "nyul": "positive"}
-    for method, scale in (reference | {"zscore": "standard"}).items():
-        assert with_scale(Options(method=method), has_units=False).scale == scale  # type: ignore[arg-type]
-    assert with_scale(Options(), has_units=True).scale == "target"
-    assert (
-        with_scale(Options(method="zscore", scale="positive"), has_units=False).scale == "positive"
-    )
-    for chosen in (Options(range=(0, 1)), Options(scale="standard")):
-        assert with_scale(chosen, has_units=False) == with_scale(chosen, has_units=True) == chosen
 
 
 @pytest.mark.parametrize(
@@ -161,6 +129,16 @@ def test_integers_must_be_able_to_hold_the_result(
                 check_units(options, name="x", model=model)
 
 
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (-1000.0, 3000.5), (-2.0, -1.0)])
+@pytest.mark.parametrize("model", [FIT.mixture, REFERENCE])
+def test_a_range_lies_between_the_outer_percentiles(model: Any, ends: tuple[float, float]) -> None:
+    density = in_units(read(model), Options(range=ends)).mixture
+    means, sds = density.means[:, 0], 1 / np.sqrt(density.precisions[:, 0, 0])
+    # The distribution function by hand, not with the method of the mixture.
+    shares = [float(np.sum(density.weights * stats.norm.cdf((end - means) / sds))) for end in ends]
+    assert shares == pytest.approx([0.001, 0.999], abs=1e-9)
+
+
 def test_a_reference_has_no_units_of_its_own(tmp_path: Path) -> None:
     ndflow.save(tmp_path / "reference.json", REFERENCE)
     for given, name in ((REFERENCE, "Reference"), (tmp_path / "reference.json", "reference.json")):
@@ -171,11 +149,21 @@ def test_a_reference_has_no_units_of_its_own(tmp_path: Path) -> None:
             ndflow.normalise(OTHER, given, scale="target")
 
 
-@pytest.mark.parametrize("ends", [(0.0, 1.0), (-1000.0, 3000.5), (-2.0, -1.0)])
-@pytest.mark.parametrize("model", [FIT.mixture, REFERENCE])
-def test_a_range_lies_between_the_outer_percentiles(model: Any, ends: tuple[float, float]) -> None:
-    density = in_units(read(model), Options(range=ends)).mixture
-    means, sds = density.means[:, 0], 1 / np.sqrt(density.precisions[:, 0, 0])
-    # The distribution function by hand, not with the method of the mixture.
-    shares = [float(np.sum(density.weights * stats.norm.cdf((end - means) / sds))) for end in ends]
-    assert shares == pytest.approx([0.001, 0.999], abs=1e-9)
+@pytest.mark.parametrize("model", [FIT.mixture, REFERENCE, FIT])
+def test_a_model_has_no_mask(model: Any) -> None:
+    with pytest.raises(InvalidValueError, match=r"not an image.*--to-mask"):
+        read(model, OTHER)
+
+
+def test_a_density_of_several_channels_is_no_target(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="2 channels"):
+        read(TWO)
+    ndflow.save(tmp_path / "two.json", TWO)
+    with pytest.raises(FileError, match=r"two\.json: .*2 channels"):
+        read(tmp_path / "two.json")
+
+
+def test_a_map_is_refused_as_a_target(tmp_path: Path) -> None:
+    ndflow.save(tmp_path / "map.json", ndflow.Affine(2.0, 0.0))
+    with pytest.raises(FileError, match=r"map\.json: of the kind 'map'"):
+        read(tmp_path / "map.json")

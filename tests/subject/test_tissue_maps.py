@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phantoms import AFFINE, head, radii, save
 
 import ndflow
-from ndflow.errors import FileError, InvalidValueError, NdflowError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import Reference
@@ -75,31 +75,6 @@ def test_maps_may_be_counted_in_percent_and_stored_with_a_slope(tmp_path: Path) 
     np.testing.assert_allclose(read(TissueMaps(*scaled))[0].proportions, amounts(), atol=0.01)
 
 
-def test_the_units_of_a_scan_are_those_of_its_tissues(tmp_path: Path) -> None:
-    image = nibabel.Nifti1Image(SCAN, AFFINE)
-    image.header.set_slope_inter(0.5, 10.0)
-    image.to_filename(tmp_path / "scan.nii.gz")
-    plain = read(mask=INSIDE).tissues
-    scaled = read(image=tmp_path / "scan.nii.gz", mask=INSIDE).tissues
-    stored = nibabel.load(tmp_path / "scan.nii.gz").get_fdata()[INSIDE]
-    slope, inter = np.polynomial.Polynomial.fit(SCAN[INSIDE], stored, 1).convert().coef[::-1]
-    for one, other in zip(plain.densities, scaled.densities, strict=True):
-        mapped = slope * one.quantile([0.1, 0.5, 0.9]) + inter
-        np.testing.assert_allclose(other.quantile([0.1, 0.5, 0.9]), mapped, rtol=1e-3)
-
-
-def test_nan_in_a_tissue_map_is_ignored() -> None:
-    hole = radii() < 0.3
-    image = np.where(hole, np.nan, SCAN.astype(float))
-    here, said, _ = read(image=image, mask=INSIDE)
-    np.testing.assert_allclose(here.proportions, amounts(INSIDE & ~hole), rtol=1e-9)
-    white = np.where(hole, np.nan, MAPS.wm)
-    there = read(MAPS._replace(wm=white)).tissues
-    total = np.array([MAPS.csf[INSIDE].sum(), MAPS.gm[INSIDE].sum(), np.nansum(white[INSIDE])])
-    np.testing.assert_allclose(there.proportions, total / total.sum(), rtol=1e-9)
-    assert said == []
-
-
 @pytest.mark.parametrize(
     ("wrong", "cause"),
     [
@@ -137,16 +112,6 @@ def test_a_tissue_map_that_lies_elsewhere_is_refused_and_a_small_shift_is_warned
     save(maps["wm"], MAPS.wm, off)
     with pytest.raises(FileError, match=r"wm\.nii\.gz: lies 10\.1 voxels away from"):
         read(TissueMaps(**maps), scan)
-
-
-def test_all_three_tissue_maps_are_needed() -> None:
-    assert TissueMaps().check_complete() == (None, None, None)
-    assert not TissueMaps().complete
-    assert TissueMaps("c", "g", "w").check_complete().complete
-    for some in (TissueMaps("c", None, "w"), TissueMaps(gm="g")):
-        assert not some.complete
-        with pytest.raises(InvalidValueError, match="of all three tissues are needed: csf, gm and"):
-            some.check_complete()
 
 
 @pytest.mark.parametrize("target", ["average", "tissue", "adaptive"])
@@ -229,6 +194,36 @@ def test_infinite_voxels_of_a_tissue_map_are_left_out(known: Reference) -> None:
     assert proportions(result)["CSF"] == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_single_tissue_map_is_refused(bare: Reference) -> None:
-    with pytest.raises(NdflowError, match="all three"):
-        ndflow.normalise(SCAN, bare, csf=LABELS["csf"])
+def test_the_units_of_a_scan_are_those_of_its_tissues(tmp_path: Path) -> None:
+    image = nibabel.Nifti1Image(SCAN, AFFINE)
+    image.header.set_slope_inter(0.5, 10.0)
+    image.to_filename(tmp_path / "scan.nii.gz")
+    plain = read(mask=INSIDE).tissues
+    scaled = read(image=tmp_path / "scan.nii.gz", mask=INSIDE).tissues
+    stored = nibabel.load(tmp_path / "scan.nii.gz").get_fdata()[INSIDE]
+    slope, inter = np.polynomial.Polynomial.fit(SCAN[INSIDE], stored, 1).convert().coef[::-1]
+    for one, other in zip(plain.densities, scaled.densities, strict=True):
+        mapped = slope * one.quantile([0.1, 0.5, 0.9]) + inter
+        np.testing.assert_allclose(other.quantile([0.1, 0.5, 0.9]), mapped, rtol=1e-3)
+
+
+def test_nan_in_a_tissue_map_is_ignored() -> None:
+    hole = radii() < 0.3
+    image = np.where(hole, np.nan, SCAN.astype(float))
+    here, said, _ = read(image=image, mask=INSIDE)
+    np.testing.assert_allclose(here.proportions, amounts(INSIDE & ~hole), rtol=1e-9)
+    white = np.where(hole, np.nan, MAPS.wm)
+    there = read(MAPS._replace(wm=white)).tissues
+    total = np.array([MAPS.csf[INSIDE].sum(), MAPS.gm[INSIDE].sum(), np.nansum(white[INSIDE])])
+    np.testing.assert_allclose(there.proportions, total / total.sum(), rtol=1e-9)
+    assert said == []
+
+
+def test_all_three_tissue_maps_are_needed() -> None:
+    assert TissueMaps().check_complete() == (None, None, None)
+    assert not TissueMaps().complete
+    assert TissueMaps("c", "g", "w").check_complete().complete
+    for some in (TissueMaps("c", None, "w"), TissueMaps(gm="g")):
+        assert not some.complete
+        with pytest.raises(InvalidValueError, match="of all three tissues are needed: csf, gm and"):
+            some.check_complete()

@@ -39,7 +39,7 @@ def density(mixture, k, x):
     return stats.norm.pdf(x, mixture.means[k, 0], np.sqrt(mixture.covariances[k, 0, 0]))
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(frozen_pairs(), st.sampled_from(SOLVERS))
 def test_the_map_is_a_diffeomorphism_whatever_is_frozen(pair, solver):
     source, target, frozen = pair
@@ -56,7 +56,7 @@ def test_the_map_is_a_diffeomorphism_whatever_is_frozen(pair, solver):
     np.testing.assert_allclose(imap.inverse()(y), x, atol=1e-4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(frozen_pairs())
 def test_both_solvers_agree_on_the_map(pair):
     source, target, frozen = pair
@@ -105,7 +105,7 @@ def test_far_inside_a_frozen_component_the_map_is_the_alignment(solver, separati
     assert np.abs(free(x) - affine(x)).max() > 10 * most
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(frozen_pairs(), st.floats(0, 1))
 def test_between_components_the_velocity_blends_by_responsibility(pair, t):
     source, target, frozen = pair

@@ -1,6 +1,7 @@
 """Flows on a mesh, and far out: against the flow itself."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from ndflow.transport.flow import with_far_field
 from ndflow.transport.joint import Meshed, meshed
 
 
+@cache
 def flow_of(seed, d):
     result = regularised_match(np.random.default_rng(seed), d)
     return Flow(*with_far_field(result.source, result.matched))
@@ -21,6 +23,7 @@ def spread(mixture):
     return np.sqrt(np.diagonal(mixture.covariance()))
 
 
+@cache
 def mesh_of(seed, d, count=1500):
     flow = flow_of(seed, d)
     points = flow.source.sample(count, np.random.default_rng(seed))

@@ -1,0 +1,313 @@
+"""Results are written completely or not at all, and replace nothing that they should not."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+from commands import Run, in_the_background, wait_for_output
+from phantoms import SHAPE, head, save
+from studies import SMALL, SiteStudy, contents, read_tsv, snapshot
+
+import ndflow
+from ndflow.files.atomic import folder_lock
+from ndflow.study import run as running
+
+NORMALISE = "normalise {scan} --to {reference} -o {new}"
+COMMANDS = {
+    NORMALISE: "x.nii.gz",
+    "apply {scan} --map {map} -o {new}": "x.nii.gz",
+    "fit {scan} -o {new}": "x.json",
+    "reference {scan} -o {new}": "x.json",
+}
+
+
+class Desk:
+    """Inputs that must survive, and an empty folder for results."""
+
+    def __init__(self, folder: Path, run: Run) -> None:
+        self.run, self.folder, self.out = run, folder, folder / "out"
+        self.out.mkdir()
+        self.scan, self.mask, self.other, self.reference = (
+            folder / name
+            for name in ("scan.nii.gz", "mask.nii.gz", "other.nii.gz", "reference.json")
+        )
+        self.map = folder / "map.json"
+        ndflow.save(self.map, ndflow.Affine(2.0, 5.0))
+
+    def words(self, command: str, new: Path) -> list[str]:
+        return [word.format(**vars(self), new=new) for word in command.split()]
+
+    def refused(self, about: Path, command: str, new: Path) -> None:
+        """Check that a command fails with one line about a file, and changes nothing."""
+        before = snapshot(self.folder)
+        ran = self.run(*self.words(command, new))
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+        assert ran.err.startswith(f"error: {about}: ")
+        assert snapshot(self.folder) == before
+
+    def done(self, command: str, new: Path) -> None:
+        ran = self.run(*self.words(command, new))
+        assert (ran.code, ran.errors) == (0, [])
+
+
+@pytest.fixture
+def desk(inputs: Path, run: Run) -> Desk:
+    return Desk(inputs, run)
+
+
+# ── files that must not be replaced ──────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("role", "command"),
+    [
+        ("scan", "normalise {scan} --to {reference} -o {new}"),
+        ("mask", "normalise {scan} --to {reference} --mask {mask} -o {new}"),
+        ("mask", "normalise {scan} --to {reference} --exclude {mask} -o {new}"),
+        ("other", "normalise {scan} --to {other} -o {new}"),
+        ("mask", "normalise {scan} --to {other} --to-mask {mask} -o {new}"),
+        ("mask", "apply {scan} --map {map} --mask {mask} -o {new}"),
+        ("reference", "reference {reference} {scan} -o {new}"),
+    ],
+)
+def test_an_input_is_never_replaced(desk: Desk, role: str, command: str) -> None:
+    new = getattr(desk, role)
+    link = desk.folder / f"link.{new.name.partition('.')[2]}"
+    link.symlink_to(new)
+    for name in (new, link, desk.out / ".." / new.name):
+        desk.refused(name, f"{command} --force", name)
+
+
+def test_nor_is_a_model_that_was_read_by_a_record(desk: Desk) -> None:
+    desk.refused(desk.map, "apply {scan} --map {map} -o {new} --force", desk.folder / "map.nii.gz")
+    new = desk.folder / "reference.nii.gz"
+    desk.refused(desk.reference, f"{NORMALISE} --force", new)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", ["itself", "record"])
+def test_files_are_replaced_by_force_only_and_only_if_they_are_ours(
+    desk: Desk, command: str, name: str
+) -> None:
+    new = desk.out / COMMANDS[command]
+    old = new if name == "itself" else desk.out / "x.json"
+    old.write_text('{"EchoTime": 0.003}')  # such as a sidecar of the acquisition
+    desk.refused(old, command, new)
+    desk.refused(old, f"{command} --force", new)
+    old.unlink()
+    desk.done(command, new)
+    desk.refused(new, command, new)
+    desk.done(f"{command} --force", new)
+    assert json.loads((desk.out / "x.json").read_text())["format"] == "ndflow"
+
+
+def test_pipes_and_devices_are_not_replaced_and_links_are_followed(desk: Desk) -> None:
+    os.mkfifo(desk.out / "x.nii")
+    (desk.out / "y.nii").symlink_to("/dev/null")
+    for new in (desk.out / "x.nii", desk.out / "y.nii"):
+        desk.refused(new, f"{NORMALISE} --force", new)
+    assert stat.S_ISFIFO((desk.out / "x.nii").stat().st_mode)
+    (desk.folder / "archive").mkdir()
+    link = desk.out / "link.nii.gz"
+    link.symlink_to(desk.folder / "archive" / "real.nii.gz")
+    desk.done(NORMALISE, link)
+    assert link.is_symlink()
+    assert nibabel.load(desk.folder / "archive" / "real.nii.gz").shape == SHAPE
+
+
+@pytest.mark.parametrize(("name", "holds"), [("x.nii.gz", []), ("x.hdr", ["x.img"])])
+def test_a_full_disc_leaves_no_half_written_image(
+    desk: Desk, small_disc: Path, name: str, holds: list[str]
+) -> None:
+    desk.done(NORMALISE, desk.out / name)
+    desk.done(f"{NORMALISE} --range 0 50", small_disc / name)
+    room = sum(-(-(desk.out / part).stat().st_size // 4096) * 4096 for part in holds)
+    free = os.statvfs(small_disc)
+    (small_disc / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize - room))
+    before = snapshot(small_disc)
+    ran = desk.run(*desk.words(f"{NORMALISE} --force", small_disc / name))
+    assert (ran.code, len(ran.errors)) == (2, 1)
+    assert "disc is full" in ran.errors[0]
+    assert snapshot(small_disc) == before
+    (small_disc / "filler").unlink()
+    desk.done(f"{NORMALISE} --force", small_disc / name)
+    for part in {path.name for path in desk.out.iterdir()} - {"x.json"}:
+        assert (small_disc / part).read_bytes() == (desk.out / part).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "jobs"),
+    [(signal.SIGKILL, -9, 1), (signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 2)],
+)
+def test_a_command_that_is_stopped_leaves_nothing_half_written(
+    desk: Desk, number: signal.Signals, code: int, jobs: int
+) -> None:
+    desk.done(f"{NORMALISE} --range 0 50", desk.out / "large.nii.gz")  # of an earlier run
+    old = snapshot(desk.out)
+    noise = np.random.default_rng(0).integers(1, 3000, (200, 200, 200), dtype=np.int16)
+    large = save(desk.folder / "large.nii.gz", noise)
+    words = ("normalise", large, "--to", desk.reference, "-o", desk.out, "--force", "-j", jobs)
+    child = in_the_background(*words)
+    wait_for_output(child, desk.out, ".ndflow-*.tmp")
+    child.send_signal(number)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == code
+    assert len(err.splitlines()) == (number != signal.SIGKILL)
+    left = snapshot(desk.out)
+    assert {name: part for name, part in left.items() if not name.endswith(".tmp")} == old
+    if number == signal.SIGKILL:  # it could not clean up, but the next run does
+        desk.done(f"{NORMALISE} --force", desk.out / "large.nii.gz")
+    assert {*snapshot(desk.out)} == {"large.nii.gz", "large.json"}
+
+
+ODD = [
+    """it's "quoted" `date` $(date) %s {x}.nii.gz""",
+    "über 脳 new\nline\ttab [bold red].nii.gz",
+    os.fsdecode(b"caf\xe9 \xff.nii.gz"),  # not UTF-8
+]
+
+
+def test_odd_file_names_work_in_any_locale(desk: Desk, process: Run) -> None:
+    folder = desk.folder / "Ünï \n folder"
+    folder.mkdir()
+    for name in ODD:
+        shutil.copy(desk.scan, folder / name)
+    bad = folder / os.fsdecode(b"bad\n\xe9.nii.gz")
+    bad.write_bytes(desk.scan.read_bytes()[:-1])
+    out, scans = folder / "out \"'", [*(folder / name for name in ODD), bad]
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ran = process("normalise", *scans, "--to", desk.reference, "-o", out, **locale)
+    assert ran.code == 1
+    assert all(line.startswith(("error: ", "warning: ")) for line in ran.err.splitlines())
+    assert re.search(r"/bad\\n.*\.nii\.gz: ", ran.errors[0])
+    assert len((out / "failures.tsv").read_text("utf-8").splitlines()) == 2
+    for name in ODD:
+        record = json.loads((out / name.replace("nii.gz", "json")).read_text("utf-8"))
+        typed = record["inputs"]["image"][0]["file"]
+        assert os.fsencode(typed) == os.fsencode(folder / name)
+
+
+# ── studies ──────────────────────────────────────────────────────────────────────────────────────
+
+TWO_LEVEL = ("--mode", "two-level", "--proportions", "tissue")
+
+
+@pytest.mark.parametrize(
+    "name", ["images/s1.nii.gz", "maps/s1.json", "models/s1.json", "map_Bonn.json", "scans.tsv"]
+)
+def test_a_study_never_replaces_files_of_others(
+    run: Run, study: SiteStudy, tmp_path: Path, name: str
+) -> None:
+    new = tmp_path / "new"
+    (new / name).parent.mkdir(parents=True)
+    (new / name).write_text("precious")
+    for more in ((), ("--force",), ("--force", "--dry-run")):
+        ran = run("cohort", study.folder / "all.tsv", new, *TWO_LEVEL, *more)
+        assert (ran.code, len(ran.errors)) == (2, 1)
+        assert contents(new) == {name: b"precious"}
+    assert f"{new / name}: exists, and was not written by ndflow" in ran.errors[0]
+
+
+def test_without_its_record_nothing_in_a_folder_is_ours(
+    run: Run, study: SiteStudy, out: Path
+) -> None:
+    (out / "provenance.json").unlink()
+    before = contents(out)
+    ran = run("cohort", study.folder / "all.tsv", out, *TWO_LEVEL, "--force")
+    assert (ran.code, len(ran.errors), contents(out)) == (2, 1, before)
+
+
+def test_other_settings_replace_a_study_by_force_only_and_it_is_announced(
+    run: Run, study: SiteStudy, out: Path
+) -> None:
+    (out / "notes.txt").write_text("precious")
+    before = contents(out)
+    words = ("cohort", study.folder / "all.tsv", out, *TWO_LEVEL, "--range", 0, 1000)
+    for more in ((), ("--dry-run",)):
+        ran = run(*words, *more)
+        assert (ran.code, len(ran.errors), contents(out)) == (2, 1, before)
+        assert "6 images would be replaced" in ran.errors[0]
+        assert "--force" in ran.errors[0]
+    assert run(*words, "--dry-run", "--force").out.count("changed: ") == 6
+    assert contents(out) == before
+    assert run(*words, "--force").code == 0
+    after = contents(out)
+    assert after["images/s0.nii.gz"] != before["images/s0.nii.gz"]
+    assert after["models/s0.json"] == before["models/s0.json"]
+    assert after["notes.txt"] == b"precious"
+
+
+def test_tables_and_references_that_were_given_are_never_overwritten(
+    run: Run, study: SiteStudy, out: Path
+) -> None:
+    before = contents(out)
+    table = study.folder / "all.tsv"
+    for words in (
+        (out / "scans.tsv", out),
+        (table, out, "--reference", out / "reference.json"),
+    ):
+        ran = run("cohort", *words, "--force")
+        assert (ran.code, len(ran.errors), contents(out)) == (2, 1, before)
+
+
+def meanwhile(patch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Let something happen after scans were fitted, and before they are written."""
+    plain = running.compare_scans
+
+    def changed(*arguments: Any, **more: Any) -> Any:
+        change()
+        return plain(*arguments, **more)
+
+    patch.setattr(running, "compare_scans", changed)
+
+
+def test_a_scan_replaced_between_the_fit_and_the_write_is_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = SiteStudy(tmp_path, per_site=1)
+    words = ("cohort", study.table("all"), tmp_path / "out", "-q")
+    other = head(9, shape=SMALL, gain=7.0)
+    with monkeypatch.context() as patch:
+        meanwhile(patch, lambda: save(tmp_path / "s1.nii.gz", other))
+        done = run(*words)
+    assert done.code == 1
+    assert f"{tmp_path / 's1.nii.gz'}: " in done.err
+    assert [row["scan"] for row in read_tsv(tmp_path / "out" / "failures.tsv")] == ["s1"]
+    assert not (tmp_path / "out" / "images" / "s1.nii.gz").exists()
+    assert run(*words).code == 0
+    assert run("verify", tmp_path / "out").code == 0
+
+
+@pytest.mark.parametrize("command", ["cohort", "evaluate", "report"])
+def test_a_study_at_work_is_neither_read_nor_written(
+    run: Run, study: SiteStudy, out: Path, command: str
+) -> None:
+    before = contents(out)
+    words = (study.folder / "all.tsv", out, *TWO_LEVEL) if command == "cohort" else (out,)
+    with folder_lock(out):
+        done = run(command, *words)
+    assert (done.code, contents(out)) == (2, before)
+    assert f"{out}: another run of ndflow is at work" in done.err
+
+
+def test_a_map_is_undone_in_the_image_that_it_made_only(
+    run: Run, study: SiteStudy, tmp_path: Path
+) -> None:
+    reference = study.folder / "out" / "reference.json"
+    scans = [study.folder / f"s{number}.nii.gz" for number in (0, 1)]
+    assert run("normalise", *scans, "--to", reference, "-o", tmp_path / "n", "-q").code == 0
+    words = ("apply", tmp_path / "n/s0.nii.gz", "--inverse", "--map", tmp_path / "n/s1.json")
+    done = run(*words, "-o", tmp_path / "back.nii.gz")
+    assert done.code == 2
+    assert "--other-image" in done.err
+    assert not (tmp_path / "back.nii.gz").exists()
+    assert run(*words, "-o", tmp_path / "back.nii.gz", "--other-image").code == 0

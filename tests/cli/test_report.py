@@ -1,0 +1,216 @@
+"""``ndflow report``, and the report that a study ends with."""
+
+import itertools
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import Run, typed
+from pages import QUOTED, SCRIPT, ReportPage, report_of
+from phantoms import voxels_of
+from studies import SITES, SiteStudy, edit, read_json, read_tsv, write_tsv
+
+QUICK = ("--trees", 5, "--permutations", 0, "-q")
+
+
+@pytest.fixture
+def wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let studies end with a report."""
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study whose sites and subjects are markup, and of which one scan has failed."""
+    folder = tmp_path_factory.mktemp("hostile")
+    sites = {"Aachen": SITES["Aachen"], "Bonn": SITES["Bonn"], SCRIPT: SITES["Celle"]}
+    study = SiteStudy(folder, sites, per_site=1)
+    (folder / "bad.nii.gz").write_bytes(b"no image")
+    (folder / "odd").mkdir()
+    shutil.copy(folder / "s2.nii.gz", folder / "odd" / "s1.nii.gz")  # its name has its subject
+    bad = {"image": "bad.nii.gz", "site": "Bonn", "subject": "p9"}
+    odd = {"image": "odd/s1.nii.gz", "site": SCRIPT, "subject": QUOTED}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("NDFLOW_NO_REPORT")
+        table = study.table("t", [*study.rows, bad, odd])
+        (folder / "s2.nii.gz").write_bytes(b"")  # so that no image is there twice
+        typed("cohort", table, folder / "out", "--channels", "T1w", "-q", code=1)
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def page(hostile: Path) -> ReportPage:
+    return report_of(hostile)
+
+
+def test_names_are_never_markup_and_nothing_is_loaded_from_elsewhere(page: ReportPage) -> None:
+    assert SCRIPT in page.texts("option")
+    assert "<script>alert" not in page.source
+    assert QUOTED not in page.source
+    assert "b" not in {tag for tag, _, _ in page.elements}
+    for tag, own, _ in page.elements:
+        for name in ("src", "href", "xlink:href", "action", "data", "srcset", "poster"):
+            if name in own and not own[name].startswith(("#", "data:", "blob:")):
+                assert (tag, name) == ("a", "href")  # which loads nothing until it is followed
+        assert not [name for name in own if name.startswith("on")]
+        assert "url(" not in re.sub(r"url\((#|data:)", "", " ".join(own.values()))
+    (policy,) = (own["content"] for _, own, _ in page.elements if "http-equiv" in own)
+    assert policy.startswith("default-src 'none';")
+
+
+def test_it_says_what_was_run_and_what_failed(hostile: Path, page: ReportPage) -> None:
+    command = read_json(hostile / "provenance.json")["command"]
+    assert all(word in page.facts["Command"] for word in command)
+    assert {row["scan"] for row in read_tsv(hostile / "failures.tsv")} <= {*page.texts("th")}
+    for row in read_tsv(hostile / "failures.tsv"):
+        assert {row["cause"], row["try"]} <= {*page.texts("td")}
+    assert len(page.rows) == len(page.pictured()) == 3
+    assert "10.1007/978-3-030-00928-1_24" in page.texts("pre", id="citation-text")[0]
+
+
+def test_it_is_made_again_byte_for_byte(run: Run, hostile: Path) -> None:
+    before = (hostile / "report.html").read_bytes()
+    (hostile / "report.html").unlink()
+    ran = run("report", hostile)
+    assert ran.well
+    assert (hostile / "report.html").read_bytes() == before
+
+
+def quantiles(image: Path) -> Any:
+    voxels = voxels_of(image)
+    return np.quantile(voxels[voxels != 0], np.arange(1, 200) / 200)
+
+
+def test_the_headline_is_the_distance_between_sites(run: Run, study: SiteStudy, out: Path) -> None:
+    assert run("report", out, "--sample", 0).code == 0
+    sites: dict[str, list[Any]] = {}
+    for row in study.rows:
+        name = row["image"]
+        own = [quantiles(study.folder / name), quantiles(out / "images" / name)]
+        sites.setdefault(row["site"], []).append(own)
+    expected = []
+    for condition in (0, 1):
+        spread = np.mean([one[condition].std() for own in sites.values() for one in own])
+        means = [np.mean([one[condition] for one in own], axis=0) for own in sites.values()]
+        pairs = itertools.combinations(means, 2)
+        expected.append(float(np.mean([np.abs(a - b).mean() / spread for a, b in pairs])))
+    facts = report_of(out).facts
+    found = [float(facts[name]) for name in ("unnormalised", "normalised")]
+    assert found == pytest.approx(expected, rel=6e-3, abs=1e-3)
+    assert expected[1] < expected[0]
+
+
+def test_a_sample_has_the_size_asked_for(run: Run, out: Path) -> None:
+    for sample, viewer in ((0, 0), (2, 1), (99, 99)):
+        assert run("report", out, "--sample", sample, "--viewer", viewer).code == 0
+        page = report_of(out)
+        assert len(page.rows) == len(page.sliced()) == 6
+        assert len(page.viewed()) == min(viewer, 6)
+        assert len(page.embedded()) == min(sample, 6)
+    assert run("report", out, "--sample", -1).code == 2
+
+
+def test_an_evaluation_is_shown_while_it_is_of_these_results(
+    run: Run, study: SiteStudy, out: Path, wanted: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
+    assert run("evaluate", out, *QUICK).code == 0  # which makes the report, too
+    page = report_of(out)
+    assert "Evaluation" in page.texts("h2")
+    cells = {*page.texts("td"), *page.texts("th")}
+    for row in read_tsv(out / "evaluation" / "fitness.tsv"):
+        assert row.pop("condition") in cells
+        assert all(f"{float(text):.3g}" in cells for text in row.values() if text != "n/a")
+    table = study.table("all")
+    assert run("cohort", table, out, "-q", "--force", "--method", "affine").code == 0
+    assert "Evaluation" not in report_of(out).texts("h2")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_studies_of_any_kind_have_a_report(
+    run: Run, study: SiteStudy, tmp_path: Path, count: int
+) -> None:
+    table = write_tsv(study.folder / f"{count}.tsv", study.rows[:count], ["image"])
+    typed("cohort", table, tmp_path / "out", "-q", "--method", "nyul")
+    ran = run("report", tmp_path / "out", "--title", "Mine")
+    assert (ran.code, ran.err) == (0, "")
+    page = report_of(tmp_path / "out")
+    assert len(page.rows) == count
+    assert page.texts("h1") == ["Mine"]
+    assert "nan" not in page.texts("p", **{"class": "lead"})[0]
+
+
+@pytest.mark.parametrize("how", ["--no-report", "NDFLOW_NO_REPORT", "not installed"])
+def test_no_report_is_written_where_none_is_wanted(
+    run: Run, study: SiteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how != "NDFLOW_NO_REPORT":
+        monkeypatch.delenv("NDFLOW_NO_REPORT")
+    if how == "not installed":
+        monkeypatch.setattr("ndflow.cli.endings.find_spec", lambda name: None)
+    words = ("--no-report",) if how == "--no-report" else ()
+    table = study.table("two", study.rows[:2])
+    assert run("cohort", table, tmp_path / "out", "-q", *words) == (0, "", "")
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_report_that_fails_does_not_lose_the_study(
+    run: Run, study: SiteStudy, tmp_path: Path, wanted: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr("ndflow.reporting.build.report", fail)
+    ran = run("cohort", study.table("one", study.rows[:1]), tmp_path / "out")
+    assert (ran.code, len(ran.errors)) == (1, 1)
+    assert "no ink" in ran.errors[0]
+    assert (tmp_path / "out" / "images" / "s0.nii.gz").exists()
+
+
+def test_a_report_is_made_again_only_if_it_would_change_and_goes_with_its_results(
+    run: Run, study: SiteStudy, tmp_path: Path, wanted: None
+) -> None:
+    words = ("cohort", study.table("two", study.rows[:2]), tmp_path / "out", "-q")
+    page = tmp_path / "out" / "report.html"
+    assert run(*words).code == 0
+    first = page.stat().st_mtime_ns
+    assert run(*words, "-j", 2).code == 0
+    assert page.stat().st_mtime_ns == first
+    edited = page.read_bytes().replace(b'name="ndflow-content"', b'name="other"')
+    page.write_bytes(edited)
+    assert run(*words).code == 1
+    assert page.read_bytes() == edited
+    assert run(*words, "--force").code == 0
+    assert page.read_bytes() != edited
+    assert run(*words, "--no-report", "--range", 0, 1, "--force").code == 0
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_page_of_anybody_else_is_never_replaced(
+    run: Run, study: SiteStudy, out: Path, tmp_path: Path, linked: bool, wanted: None
+) -> None:
+    page = tmp_path / "mine.html" if linked else out / "report.html"
+    page.write_text("<title>Mine</title>")
+    if linked:
+        (out / "report.html").symlink_to(page)
+    ran = run("report", out, "--sample", 0)
+    assert (ran.code, ran.out, len(ran.errors)) == (2, "", 1)
+    assert str(out / "report.html") in ran.errors[0]
+    assert run("cohort", study.table("all"), out, "-q", "--range", 0, 1, "--force").code == 1
+    assert page.read_text() == "<title>Mine</title>"
+
+
+def test_what_cannot_be_shown_is_named(run: Run, out: Path) -> None:
+    shutil.copyfile(out / "images" / "s1.nii.gz", out / "images" / "s0.nii.gz")
+    assert run("report", out).code == 0
+    assert "cannot be shown" in (out / "report.html").read_text("utf-8")
+    shutil.copyfile(out / "models" / "s1.json", out / "models" / "s0.json")
+    ran = run("report", out)
+    assert ran.code == 2
+    assert str(out / "models" / "s0.json") in ran.err
+    edit(out / "provenance.json", finished=False)
+    assert run("report", out).code == 2

@@ -1,0 +1,458 @@
+"""The scans of a BIDS dataset: all of them, each once, with its own site and its own mask."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from files_on_disc import ANNEXED, anat, dataset
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.subject import Subject
+from ndflow.study.bids_names import read_filters
+from ndflow.study.bids_query import Dataset, lesion_entities, read_dataset
+from ndflow.study.table import Listing
+
+LABELS = st.text("0123456789abcXYZ+", min_size=1, max_size=5)
+
+
+def listing(root: Path, suffix: str = "T1w", *derivatives: Path, **asked: Any) -> Listing:
+    folders = {str(number): folder for number, folder in enumerate(derivatives)}
+    whole = Dataset(str(root), (suffix,), derivatives=folders, **asked)
+    return read_dataset(whole, joint=False, masks_needed=False)[suffix]
+
+
+def find(root: Path, suffix: str = "T1w", *derivatives: Path, **asked: Any) -> list[Subject]:
+    return [*listing(root, suffix, *derivatives, **asked).subjects]
+
+
+def names(scans: list[Subject]) -> list[str]:
+    return [Path(scan.path).name.removesuffix(".nii.gz") for scan in scans]
+
+
+def ends(files: list[Any], ending: str) -> list[str | None]:
+    return [file and Path(file).name.removesuffix(f"_{ending}.nii.gz") for file in files]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    given = [f"sub-0{sub}_ses-{ses}_T1w" for sub in (1, 2) for ses in "ab"]
+    return dataset(tmp_path, *anat(*given, "sub-02_ses-c_T1w", "sub-03_T1w"))
+
+
+# ── which images ──────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.sets(st.tuples(LABELS, LABELS | st.none(), LABELS | st.none()), min_size=1))
+def test_every_scan_is_found_once(
+    tmp_path_factory: pytest.TempPathFactory, scans: set[tuple[str, str | None, str | None]]
+) -> None:
+    given = [
+        f"sub-{sub}{f'_ses-{ses}' if ses else ''}{f'_run-{run}' if run else ''}_T1w"
+        for sub, ses, run in scans
+    ]
+    root = dataset(tmp_path_factory.mktemp("set"), *anat(*given))
+    found = find(root)
+    assert sorted(names(found)) == sorted(given)
+    assert all(scan.path == f"{root}/{scan.origin}" for scan in found)
+
+
+def test_only_datatype_folders_of_subjects_and_sessions_are_searched(tmp_path: Path) -> None:
+    elsewhere = [
+        *("sub-01_T1w.nii.gz", "anat/sub-01_T1w.nii.gz", "sub-01/sub-01_T1w.nii.gz"),
+        "sub-01/anat/deeper/sub-01_T1w.nii.gz",
+        "sub-01/ses-a/ses-b/anat/sub-01_ses-b_T1w.nii.gz",
+        "sub-01/.hidden/sub-01_T1w.nii.gz",
+        "sub-01/anat/.sub-01_acq-hidden_T1w.nii.gz",
+        *(f"sub-01/{name}/sub-01_T1w.nii.gz" for name in ("derivatives", "sourcedata", "code")),
+        "derivatives/x/sub-01/anat/sub-01_T1w.nii.gz",
+        *(f"{top}/sub-01/anat/sub-01_T1w.nii.gz" for top in ("sourcedata", "code", ".git", "x")),
+        "sub-01_old/anat/sub-01_T1w.nii.gz",
+        "sub-/anat/sub-01_T1w.nii.gz",
+        *anat("sub-01_T1w.json", "sub-01_T2w", "sub-01_xT1w", "sub-01_desc-ndflow_T1w"),
+    ]
+    root = dataset(tmp_path, *anat("sub-01_run-1_T1w.nii"), *elsewhere)
+    dataset(root / "sub-02", "anat/sub-02_T1w.nii.gz")  # nested datasets
+    dataset(root / "sub-01" / "ses-c", "anat/sub-01_ses-c_T1w.nii.gz")
+    assert names(find(root)) == ["sub-01_run-1_T1w.nii"]
+
+
+@pytest.mark.parametrize("suffix", ["T1w", "bold", "phase"])  # which sort before and after desc
+def test_an_image_without_desc_is_preferred(tmp_path: Path, suffix: str) -> None:
+    given = [f"sub-01_{suffix}", f"sub-01_desc-a_{suffix}", f"sub-01_desc-b_{suffix}"]
+    root = dataset(tmp_path, *anat(*given, f"sub-02_desc-a_{suffix}"))
+    assert names(find(root, suffix)) == [f"sub-01_{suffix}", f"sub-02_desc-a_{suffix}"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["sub-01_T1w.nii", "sub-01_T1w.nii.gz"], "the same scan as sub-01_T1w.nii"),
+        (["sub-01_desc-a_T1w", "sub-01_desc-b_T1w"], "the same scan as sub-01_desc-a"),
+        (["sub-01_acq-a_run-1_T1w", "sub-01_run-1_acq-a_T1w"], "the same scan as sub-01_acq-a"),
+        *(
+            (["sub-01_run-3_T1w", name], "key-label pairs")
+            for name in (
+                *("sub-01_foo_T1w", "sub-01_acq-a-b_T1w", "sub-01_acq-_T1w", "sub-01__T1w"),
+                *("sub-01_run-1_run-2_T1w", "sub-01_acq-ä_T1w", "sub-01_T1w.old.nii.gz"),
+            )
+        ),
+    ],
+)
+def test_names_that_are_no_scans_of_their_own_are_refused(
+    tmp_path: Path, given: list[str], said: str
+) -> None:
+    with pytest.raises(FileError, match=said) as caught:
+        find(dataset(tmp_path, *anat(*given)))
+    assert Path(caught.value.path).name.startswith(given[1])
+
+
+@pytest.mark.parametrize(
+    "relative",
+    [
+        "sub-01/anat/T1w.nii.gz",
+        "sub-01/anat/sub-02_T1w.nii.gz",
+        "sub-01/anat/sub-01_ses-a_T1w.nii.gz",
+        "sub-01/ses-a/anat/sub-01_T1w.nii.gz",
+        "sub-01/ses-a/anat/sub-01_ses-b_T1w.nii.gz",
+    ],
+)
+def test_a_name_that_contradicts_its_folder_is_refused(tmp_path: Path, relative: str) -> None:
+    root = dataset(tmp_path, relative)
+    with pytest.raises(FileError, match=r"does not belong in the folder|key-label") as caught:
+        find(root)
+    assert caught.value.path == f"{root}/{relative}"
+
+
+def test_circular_links_are_not_followed(tmp_path: Path) -> None:
+    root = dataset(tmp_path / "set", *anat("sub-01_T1w", "sub-02_ses-a_T1w"))
+    for link, target in [
+        *(("sub-01/up", ".."), ("sub-01/same", "anat"), ("sub-01/other", "../sub-02/ses-a/anat")),
+        *(("sub-01/ses-x", "../sub-01"), ("sub-01/anat/deeper", "../.."), ("sub-00", "sub-01")),
+        *(("sub-03", "sub-03"), ("sub-04", "."), ("sub-05", "nowhere"), ("sub-02/ses-b", "ses-a")),
+    ]:
+        (root / link).symlink_to(target)
+    assert names(find(root)) == ["sub-01_T1w", "sub-02_ses-a_T1w"]
+    assert names(find(root, participants=["02"])) == ["sub-02_ses-a_T1w"]
+
+
+def test_a_folder_stored_elsewhere_is_searched_once(tmp_path: Path) -> None:
+    store = dataset(tmp_path / "store", *anat("sub-01_T1w"), "data/sub-02_T1w.nii.gz")
+    root = dataset(tmp_path / "set", *anat("sub-03_T1w"), "sub-02/sub-02_scans.tsv")
+    (root / "sub-01").symlink_to(store / "sub-01")
+    (root / "sub-02" / "anat").symlink_to(store / "data")
+    (root / "sub-02" / "same").symlink_to(store / "data")
+    (root / "sub-03/anat/sub-03_run-2_T1w.nii.gz").symlink_to(f"../../{ANNEXED}")  # not fetched
+    found = find(root)
+    assert names(found) == ["sub-01_T1w", "sub-02_T1w", "sub-03_T1w", "sub-03_run-2_T1w"]
+    assert found[0].path == f"{root}/sub-01/anat/sub-01_T1w.nii.gz"  # not the target of the link
+
+
+def test_participants_and_sessions_may_be_given_with_or_without_prefix(study: Path) -> None:
+    (study / "sub-01/ses-a/anat/sub-99_T1w.nii.gz").touch()  # an error outside the selection
+    both = find(study, participants=["sub-02", "03", "02"])
+    assert [scan.person for scan in both] == ["sub-02"] * 3 + ["sub-03"]
+    assert names(find(study, sessions=["ses-b", "c"])) == [
+        *("sub-01_ses-b_T1w", "sub-02_ses-b_T1w", "sub-02_ses-c_T1w")
+    ]
+    assert names(find(study, participants=["02"], sessions=["a"])) == ["sub-02_ses-a_T1w"]
+    with pytest.raises(FileError, match="sub-99"):
+        find(study)
+
+
+@pytest.mark.parametrize(
+    "label", ["../../x", "..", ".", "", "sub-", "0 1", "*", "01/", "0\n", "é", "sub-sub-01"]
+)
+def test_labels_that_are_not_alphanumeric_are_refused(study: Path, label: str) -> None:
+    with pytest.raises(InvalidValueError, match="participant must be letters and digits"):
+        find(study, participants=["01", label])
+    with pytest.raises(InvalidValueError, match="session must be letters and digits"):
+        find(study, sessions=[label])
+    with pytest.raises(InvalidValueError, match="suffix must be letters and digits"):
+        find(study, label)
+
+
+def test_a_real_cohort_has_sites_and_masks(cohort_folder: Path) -> None:
+    scans = find(cohort_folder)
+    images = cohort_folder.glob("sub-*/anat/*_T1w.nii.gz")
+    assert {scan.path for scan in scans} == set(map(str, images))
+    assert len({scan.site for scan in scans}) > 1
+    assert all(scan.mask == scan.path.replace("_T1w", "_desc-brain_mask") for scan in scans)
+
+
+# ── sites and covariates ──────────────────────────────────────────────────────────────────────────
+
+
+def sites(root: Path, column: str | None = None) -> list[str | None]:
+    return [scan.site for scan in find(root, site_column=column)]
+
+
+@pytest.mark.parametrize("column", ["site", "Site", "centre", "center", "site_id", "SITE_ID"])
+@pytest.mark.parametrize("prefix", ["sub-", ""])
+def test_the_site_is_read_from_the_usual_columns(tmp_path: Path, column: str, prefix: str) -> None:
+    rows = [f"participant_id\tage\t{column}", f"{prefix}02\t7\tB b", f"{prefix}01\t8\tA"]
+    table = "\n".join([*rows, f"{prefix}03\t9\tn/a", f"{prefix}05\t9\tC\n"])
+    given = anat(*(f"sub-0{number}_T1w" for number in range(1, 5)))
+    assert sites(dataset(tmp_path, *given, participants=table)) == ["A", "B b", None, None]
+
+
+def test_the_column_may_be_chosen(tmp_path: Path) -> None:
+    table = "participant_id\tsite\tscanner\nsub-01\tA\tPrisma\n"
+    root = dataset(tmp_path, *anat("sub-01_T1w"), participants=table)
+    assert sites(root, "scanner") == ["Prisma"]
+    with pytest.raises(FileError, match=r"no column 'Scanner' .*: participant_id, site, scanner\)"):
+        sites(root, "Scanner")
+    (root / "participants.tsv").unlink()
+    with pytest.raises(FileError, match=r"participants\.tsv: no column 'site' \(there is no table"):
+        sites(root, "site")
+
+
+def test_what_tables_say_about_a_session_takes_precedence(study: Path) -> None:
+    table = "participant_id\tsite\tage\tsex\nsub-01\tA\t30\tF\nsub-02\tB\t40\tM\nsub-03\tB\t50\tF\n"
+    (study / "participants.tsv").write_text(table)
+    own = "session_id\tage\tsite\tweight\nses-a\t31\tC\t70\nses-b\tn/a\tn/a\t71\n"
+    (study / "sub-01" / "sub-01_sessions.tsv").write_text(own)
+    (study / "sub-02" / "sub-02_sessions.tsv").write_text("session_id\tage\tx\nb\t42.5\tX\n")
+    found = find(study)
+    cells = [[scan.covariates.get(name) for scan in found] for name in ("age", "sex", "weight")]
+    assert cells[0] == ["31", "30", "40", "42.5", "40", "50"]
+    assert cells[1:] == [["F", "F", "M", "M", "M", "F"], ["70", "71", None, None, None, None]]
+    assert not any({"site", "session_id"} & {*scan.covariates} for scan in found)
+    assert sites(study) == ["C", "A", "B", "B", "B", "B"]
+    assert sites(study, "x") == [None, None, None, "X", None, None]
+
+
+def test_a_subject_with_two_sites_needs_a_session_table(study: Path) -> None:
+    table = "participant_id\tsite\nsub-01\tA\nsub-01\tB\nsub-02\tA\nsub-02\tA\n"
+    dataset(study, participants=table)
+    with pytest.raises(FileError, match=r"participants\.tsv: 01 has two sites, A and B"):
+        find(study)
+    assert {scan.site for scan in find(study, participants=["02"])} == {"A"}
+    dataset(study, **{"sub-01/sub-01_sessions": "session_id\tsite\nses-a\tA\nses-b\tB\n"})
+    assert sites(study)[:2] == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (b"", r"no column 'participant_id' \(its columns: none\)"),
+        (b"participant_id site\nsub-01 A\n", "no column 'participant_id'.*by tabs"),
+        (b"participant_id\tsite\nsub-01\tA\nn/a\tB\n", "row 3 has no participant_id"),
+        (b"participant_id\tage\nsub-01\t31\nsub-01\t32\n", "row 3 gives sub-01 another age"),
+        (None, "datalad get"),
+    ],
+)
+def test_a_damaged_table_is_named(tmp_path: Path, table: bytes | None, message: str) -> None:
+    root = dataset(tmp_path, *anat("sub-01_T1w"))
+    if table is None:
+        (root / "participants.tsv").symlink_to(ANNEXED)
+    else:
+        (root / "participants.tsv").write_bytes(table)
+    with pytest.raises(FileError, match=message) as caught:
+        find(root)
+    assert caught.value.path == f"{root}/participants.tsv"
+
+
+# ── masks and tissue maps ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_mask_beside_the_image_must_have_the_same_entities(tmp_path: Path) -> None:
+    given = ["sub-01_run-1", "sub-01_run-2", "sub-02", "sub-03_ses-a_acq-x"]
+    beside = ["sub-01", "sub-01_run-2", "sub-02_space-MNI", "sub-02_run-1", "sub-03_ses-a_acq-x"]
+    root = dataset(
+        tmp_path,
+        *anat(*(f"{name}_T1w" for name in given)),
+        *anat(*(f"{name}_desc-brain_mask" for name in beside)),
+        *anat("sub-01_run-1_mask", "sub-01_run-1_desc-head_mask", "sub-01_run-1_label-GM_probseg"),
+        *anat("sub-04_desc-preproc_T1w", "sub-04_desc-brain_mask.nii"),
+    )
+    found = ends([scan.mask for scan in find(root)], "desc-brain_mask")
+    assert found[:4] == [None, "sub-01_run-2", None, "sub-03_ses-a_acq-x"]
+    assert found[4] == "sub-04_desc-brain_mask.nii"
+
+
+@pytest.mark.parametrize("kind", ["desc-brain_mask", "label-lesion_mask", "label-GM_probseg"])
+@pytest.mark.parametrize(
+    ("scan", "stored", "expected"),
+    [
+        ("sub-01", ["sub-01"], "sub-01"),
+        ("sub-01", ["sub-01_space-MNI"], None),
+        ("sub-01", ["sub-01_space-MNI_res-2", "sub-01"], "sub-01"),
+        ("sub-01", ["sub-01_run-1", "sub-01_ses-a", "sub-02"], None),
+        ("sub-01_space-MNI", ["sub-01"], None),
+        ("sub-01_space-MNI", ["sub-01", "sub-01_space-MNI"], "sub-01_space-MNI"),
+        ("sub-01_space-MNI_res-2", ["sub-01_space-MNI"], None),
+        ("sub-01_run-1", ["sub-01", "sub-01_run-1"], "sub-01_run-1"),
+        ("sub-01_acq-x_run-1", ["sub-01", "sub-01_acq-x", "sub-01_acq-y_run-1"], "sub-01_acq-x"),
+        ("sub-01_ses-a_run-1", ["sub-01_ses-a", "sub-01"], "sub-01_ses-a"),
+        ("sub-01_ses-a", ["sub-01_ses-b"], None),
+        ("sub-01_ses-a", ["sub-01_ses-b", "sub-01"], "sub-01"),
+    ],
+)
+def test_a_derived_file_has_no_entity_that_the_scan_lacks(
+    tmp_path: Path, scan: str, stored: list[str], expected: str | None, kind: str
+) -> None:
+    root = dataset(tmp_path / "set", *anat(f"{scan}_T1w"))
+    folder = dataset(tmp_path / "prep", *anat(*(f"{name}_{kind}" for name in stored)))
+    (folder / "sub-01").mkdir(exist_ok=True)
+    (found,) = find(root, "T1w", folder)
+    files = {"desc-brain_mask": found.mask, "label-lesion_mask": found.lesion}
+    assert ends([files.get(kind, found.tissues.gm)], kind) == [expected]
+
+
+def test_derived_masks_take_precedence_over_those_beside_the_image(tmp_path: Path) -> None:
+    kinds = ("desc-brain_mask", "lesion_roi", "label-WM_probseg")
+    both = [f"sub-0{number}_{kind}" for number in (1, 2) for kind in kinds]
+    root = dataset(tmp_path / "set", *anat("sub-01_T1w", "sub-02_T1w", *both))
+    folder = dataset(tmp_path / "prep", *anat(*both[:3]))
+    for scan, place in zip(find(root, "T1w", folder), (folder, root), strict=True):
+        files = [str(file) for file in (scan.mask, scan.lesion, scan.tissues.wm)]
+        assert [str(Path(file).parents[2]) for file in files] == [str(place)] * 3
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        ("sub-01_acq-x_run-1_desc-brain_mask.nii", "sub-01_acq-x_run-1_desc-brain_mask.nii.gz"),
+        ("sub-01_acq-x_desc-brain_mask.nii.gz", "sub-01_run-1_desc-brain_mask.nii.gz"),
+        ("sub-01_T1w_roi.nii.gz", "sub-01_desc-lesion_mask.nii.gz"),
+    ],
+)
+def test_masks_that_fit_equally_well_are_refused(tmp_path: Path, stored: tuple[str, str]) -> None:
+    root = dataset(tmp_path / "set", *anat("sub-01_acq-x_run-1_T1w"))
+    folder = dataset(tmp_path / "prep", *anat(*stored))
+    with pytest.raises(FileError, match=f"{stored[0]}: fits the same scan as {stored[1]}"):
+        find(root, "T1w", folder)
+
+
+def test_a_missing_mask_of_derivatives_is_an_error_unless_masks_are_found(tmp_path: Path) -> None:
+    root = dataset(tmp_path / "in", *anat("sub-01_T1w", "sub-02_T1w"))
+    prep = dataset(tmp_path / "prep", *anat("sub-01_desc-brain_mask"))
+    asked = Dataset(str(root), derivatives={"prep": prep})
+    with pytest.raises(FileError, match=r"no mask for 1 of 2 scans.*--mask brain"):
+        read_dataset(asked, joint=False, masks_needed=True)
+    assert [scan.mask is not None for scan in find(root, "T1w", prep)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        *("label-lesion_mask", "label-Lesion_mask", "desc-lesion_mask", "desc-T1wlesion_mask"),
+        *("label-L_desc-T1lesion_mask", "lesion_mask", "label-lesion_roi", "desc-lesion_roi"),
+        *("lesion_roi", "roi", "T1w_label-lesion_roi", "T1w_lesion_mask", "T1w_roi"),
+        "mod-T1w_roi",
+    ],
+)
+def test_lesion_masks_have_many_names(tmp_path: Path, ending: str) -> None:
+    name = f"sub-01_run-1_{ending}.nii.gz"
+    root = dataset(tmp_path, *anat(name, "sub-01_run-1_T1w", "sub-01_run-2_T1w", "sub-02_T1w"))
+    assert ends([scan.lesion for scan in find(root)], "") == [name, None, None]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sub-01_desc-brain_mask", "sub-01_mask", "sub-01_T1w", "sub-01_desc-lesion_T1w"),
+        *("sub-01_label-hippocampus_roi", "sub-01_desc-tumour_roi", "lesion_mask"),
+        *("sub-01_desc-perilesion_mask", "sub-01_desc-FLAIRlesion_mask"),
+        *("sub-01_FLAIR_label-lesion_roi", "sub-01_mod-FLAIR_label-lesion_roi"),
+        *("sub-01_label-lesion_probseg", "sub-01_label-lesion_mask.json"),
+    ],
+)
+def test_other_files_are_no_lesion_masks(name: str) -> None:
+    assert lesion_entities(name if "." in name else f"{name}.nii.gz", "T1w") is None
+
+
+# ── several channels ──────────────────────────────────────────────────────────────────────────────
+
+
+def together(root: Path) -> Listing:
+    return read_dataset(Dataset(str(root), ("T1w", "FLAIR")), joint=True, masks_needed=False)[""]
+
+
+def test_images_of_several_channels_belong_together_by_visit(tmp_path: Path) -> None:
+    both = ("sub-01_T1w", "sub-01_acq-x_FLAIR", "sub-02_ses-a_T1w", "sub-02_ses-a_FLAIR")
+    runs = [f"sub-04_run-{n}_{kind}" for n in (1, 2) for kind in ("T1w", "FLAIR")]
+    more = ("sub-03_T1w", "sub-01_acq-x_desc-brain_mask", "sub-04_run-3_T1w")
+    root = dataset(tmp_path, *anat(*both, *runs, *more))
+    found = together(root)
+    expected = ["sub-01", "sub-02_ses-a", "sub-04_run-1", "sub-04_run-2"]
+    assert [scan.name for scan in found.subjects] == expected
+    assert found.subjects[0].channels == ("T1w", "FLAIR")
+    mask = "sub-01/anat/sub-01_acq-x_desc-brain_mask.nii.gz"  # that of any channel
+    assert found.subjects[0].mask == str(root / mask)
+    assert "sub-03 has no FLAIR" in found.warnings[0]
+    assert "sub-04_run-3_T1w.nii.gz fits no image" in found.warnings[1]
+    apart = read_dataset(Dataset(str(root), ("T1w", "FLAIR")), joint=False, masks_needed=False)
+    assert {name: len(one.subjects) for name, one in apart.items()} == {"T1w": 6, "FLAIR": 4}
+
+
+# ── filter files ──────────────────────────────────────────────────────────────────────────────────
+
+NAMES = [
+    *("sub-1_ses-a_T1w", "sub-1_ses-a_acq-x_run-01_T1w", "sub-1_ses-a_acq-x_run-02_T1w"),
+    *("sub-1_ses-b_acq-y_T1w", "sub-1_ses-b_acq-y_rec-norm_T1w.nii", "sub-1_ses-b_FLAIR"),
+]
+
+
+def chosen(folder: Path, query: dict[str, Any]) -> list[int]:
+    """Return which of the images a query chooses."""
+    root, path = dataset(folder / "raw", *anat(*NAMES)), folder / "filter.json"
+    path.write_text(json.dumps({"t1w": query, "bold": {"task": "rest"}}))
+    found = listing(root, filter_file=str(path))
+    assert "not used: bold" in found.warnings[0]
+    return sorted(NAMES.index(name) for name in names([*found.subjects]))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, [0, 1, 2, 3, 4]),
+        ({"session": "ses-a"}, [0, 1, 2]),
+        ({"ses": "b"}, [3, 4]),
+        ({"acquisition": None}, [0]),
+        ({"acquisition": ["y", None]}, [0, 3, 4]),
+        ({"run": 1}, [1]),
+        ({"run": [1, "2"]}, [1, 2]),
+        ({"acquisition": "y", "reconstruction": None}, [3]),
+        ({"datatype": "anat", "suffix": "T1w", "session": "b"}, [3, 4]),
+        ({"extension": ".nii"}, [4]),
+        ({"extension": ["nii.gz"], "session": "b"}, [3]),
+    ],
+)
+def test_a_query_chooses_images_by_their_entities(
+    tmp_path: Path, query: dict[str, Any], expected: list[int]
+) -> None:
+    assert chosen(tmp_path, query) == expected
+
+
+@pytest.mark.parametrize("query", [{"session": "c"}, {"datatype": "func"}, {"run": 12}])
+def test_a_query_that_fits_nothing_is_refused(tmp_path: Path, query: dict[str, Any]) -> None:
+    with pytest.raises(FileError, match=r"filter.json: the query 't1w' fits none of the T1w"):
+        chosen(tmp_path, query)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "not JSON"),
+        ("[]", "no object of queries"),
+        ('{"t1w": "a"}', "no object of queries"),
+        ('{"t1w": {"sesion": "a"}}', "query 't1w': unknown entity 'sesion'"),
+        ('{"bold": {"task": "rest"}}', "has no query for T1w images"),
+        ('{"t1w": {"session": true}}', "ses must be a label, not true"),
+        ('{"t1w": {"session": "*"}}', "must be letters and digits only"),
+        ('{"t1w": {"run": []}}', "the list of run is empty"),
+        ('{"t1w": {"ses": "a", "session": "a"}}', "'ses' is given twice"),
+        ('{"t1w": {"run": 1}, "T1w": {"run": 2}}', "has two queries for T1w images"),
+        ('{"t1w": {"run": 1, "run": 2}}', "'run' is given twice"),
+    ],
+)
+def test_what_is_not_understood_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "filter.json"
+    path.write_text(content)
+    with pytest.raises(FileError, match=said) as caught:
+        read_filters(path, ["T1w"])
+    assert caught.value.path == str(path)

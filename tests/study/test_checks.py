@@ -1,0 +1,244 @@
+"""What shows when the scans of a study are compared."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from ndflow.density import GaussianMixture
+from ndflow.doubt import Doubt
+from ndflow.image.mask_doubts import MaskFigures
+from ndflow.image.subject import Subject
+from ndflow.study.checks import (
+    OTHER_LABELS,
+    Compared,
+    compared_doubts,
+    labeller_doubts,
+    odd_scans,
+)
+from ndflow.subject.records import ScanModel
+
+# ── one scan among others ─────────────────────────────────────────────────────────────────────────
+
+
+def alone(scan: Compared) -> list[Doubt]:
+    """Return the doubts about a scan among eight without any."""
+    others = {f"o{number}": Compared(1e-5, 100_000, "A") for number in range(8)}
+    found = compared_doubts(others | {"s": scan})
+    assert set(found) <= {"s"}
+    return list(found.get("s", ()))
+
+
+@pytest.mark.parametrize(
+    ("scan", "kind", "words"),
+    [
+        (Compared(1e-2, 100_000, "A"), "unusual divergence", ("0.01", "1000 times", "lesion")),
+        (Compared(1e-5, 30_000, "A"), "few voxels", ("30,000 voxels", "mask")),
+        (Compared(None, 4_000, "B"), "few voxels", ("4,000 voxels",)),
+    ],
+)
+def test_an_unusual_scan_is_doubtful(scan: Compared, kind: str, words: tuple[str, ...]) -> None:
+    (doubt,) = alone(scan)
+    assert doubt.kind == kind
+    assert [word for word in words if word not in str(doubt)] == []
+
+
+@pytest.mark.parametrize(
+    "scan",
+    [
+        Compared(9e-5, 100_000, "A"),  # more than usual, but negligible
+        Compared(None, 50_000, "A"),
+        Compared(1e-5, None, "A"),
+        Compared(1e-5, 12_000, "B"),  # another site, perhaps with larger voxels
+        Compared(),
+    ],
+)
+def test_values_within_bounds_or_unknown_are_not(scan: Compared) -> None:
+    assert alone(scan) == []
+
+
+# ── scans unlike the others ───────────────────────────────────────────────────────────────────────
+
+
+BRAIN = GaussianMixture([0.2, 0.45, 0.35], [30.0, 70.0, 100.0], [0.02, 0.02, 0.05])
+INVERTED = BRAIN.transformed([[-1.0]], [200.0])
+MASK = MaskFigures(0.15, 0.0, 0.0, 1.0, 0.03, 1400.0, 9000.0, 0.62)
+RIMS = (0.6, 0.61, 0.62, 0.62, 0.63, 0.64)
+
+
+def study(*sites: str) -> tuple[list[Subject], dict[str, ScanModel]]:
+    """Return six scans from each site, with good masks."""
+    scans = [Subject("", site=site, name=f"{site}{i}") for site in sites for i in range(len(RIMS))]
+    rims = np.tile(RIMS, len(sites))
+    models = {
+        scan.name: ScanModel(BRAIN, mask=replace(MASK, rim=float(rim)))
+        for scan, rim in zip(scans, rims, strict=True)
+    }
+    return scans, models
+
+
+def kinds(scans: list[Subject], models: dict[str, ScanModel]) -> dict[str, list[str]]:
+    found = odd_scans(scans, models, BRAIN)
+    return {name: [doubt.kind for doubt in own] for name, own in found.items()}
+
+
+def with_mask(models: dict[str, ScanModel], name: str, **figures: float) -> dict[str, ScanModel]:
+    return models | {name: replace(models[name], mask=replace(MASK, **figures))}
+
+
+def test_scans_that_are_alike_are_not_odd() -> None:
+    assert kinds(*study("A", "B")) == {}
+
+
+@pytest.mark.parametrize(
+    ("figures", "kind"),
+    [
+        ({"rim": 0.51}, "mask too wide"),
+        ({"rim": 0.73}, "mask too small"),
+        ({"volume": 2300.0}, "mask too wide"),
+        ({"volume": 800.0}, "mask too small"),
+    ],
+)
+def test_a_mask_unlike_the_others_is_named(figures: dict[str, float], kind: str) -> None:
+    scans, models = study("A", "B")
+    assert kinds(scans, with_mask(models, "B3", **figures)) == {"B3": [kind]}
+
+
+def test_a_scan_is_compared_with_its_site() -> None:
+    scans, models = study("A", "B")
+    brighter = {
+        name: replace(model, mask=replace(MASK, rim=(model.mask or MASK).rim + 0.15))  # type: ignore[operator]
+        for name, model in models.items()
+        if name.startswith("B")
+    }
+    assert kinds(scans, models | brighter) == {}
+    mixed = models | brighter | {"A0": replace(models["A0"], mask=brighter["B0"].mask)}
+    assert kinds(scans, mixed) == {"A0": ["mask too small"]}
+
+
+def test_densities_are_compared_with_the_others_and_the_reference() -> None:
+    scans, models = study("A")
+    models["A2"] = replace(models["A2"], mixture=INVERTED)
+    assert kinds(scans, models) == {"A2": ["unlike the others", "unlike the reference"]}
+
+
+# ── scales ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def scaled(models: dict[str, ScanModel], **factors: float) -> dict[str, ScanModel]:
+    """Return the models with the intensities of some scans multiplied."""
+    return models | {
+        name: replace(models[name], mixture=BRAIN.transformed([[factor]], [0.0]))
+        for name, factor in factors.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (2.7, "are 2.7 times those of the other scans of B."),
+        (0.58, "are 0.58 times those"),
+        (0.002, "are 0.002 times those"),
+        (1234.0, "are 1,234 times those"),
+    ],
+)
+def test_a_scan_of_another_scale_is_named_with_its_factor(factor: float, words: str) -> None:
+    scans, models = study("A", "B")
+    found = odd_scans(scans, scaled(models, B3=factor), BRAIN)
+    assert list(found) == ["B3"]
+    (doubt,) = found["B3"]
+    assert doubt.kind == "unusual intensity range"
+    assert words in doubt.text
+    assert "same scanner and protocol" in doubt.hint
+
+
+def test_scales_are_compared_within_a_named_site_of_six_scans_only() -> None:
+    scans, models = study("A", "B")
+    all_of_b = scaled(models, **{f"B{number}": 20.0 for number in range(6)})
+    assert kinds(scans, all_of_b) == {}
+    odd = scaled(models, A3=5.0)
+    assert kinds([scan for scan in scans if scan.name != "A0"], odd) == {}
+    assert kinds([replace(scan, site=None) for scan in scans], odd) == {}
+
+
+# ── tissue maps of different labellers ────────────────────────────────────────────────────────────
+
+
+MEAN = np.array([0.25, 0.45, 0.30])  # CSF, GM, WM
+SD, CORRELATION = np.array([0.0308, 0.0145]), -0.465  # of CSF and WM among people of a site
+CHANGES = {  # to what another labeller may do
+    "CSF": np.array([0.15, -0.10, -0.05]),
+    "GM": np.array([0.12, -0.14, 0.02]),
+    "WM": np.array([-0.02, -0.08, 0.10]),
+}
+
+
+def people(count: int, seed: int, *, spread: float = 1.0) -> NDArray[np.float64]:
+    """Return the proportions of people of one site."""
+    generator = np.random.default_rng(seed)
+    off = SD[0] * SD[1] * CORRELATION
+    csf, wm = generator.multivariate_normal(
+        MEAN[[0, 2]], spread**2 * np.array([[SD[0] ** 2, off], [off, SD[1] ** 2]]), count
+    ).T
+    return np.stack([csf, 1 - csf - wm, wm], axis=1)
+
+
+def alike(mean: Any, count: int) -> NDArray[np.float64]:
+    """Return people who are all the same."""
+    return np.tile(np.asarray(mean, np.float64), (count, 1))
+
+
+def named(sites: dict[str, NDArray[np.float64]]) -> set[str]:
+    return {doubt.text.removeprefix("At ").partition(",")[0] for doubt in labeller_doubts(sites)}
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 30), (5, 5, 5), (40, 40), (3, 8, 20, 50, 1)])
+def test_people_of_one_labeller_are_no_reason_to_warn(sizes: tuple[int, ...]) -> None:
+    fired = 0
+    for seed in range(100):
+        sites = {str(n): people(size, 10 * seed + n) for n, size in enumerate(sizes)}
+        fired += bool(labeller_doubts(sites))
+    assert fired <= 1
+
+
+@pytest.mark.parametrize("tissue", CHANGES)
+def test_another_labeller_is_noticed_and_what_differs_is_said(tissue: str) -> None:
+    sites = {name: people(10, seed) for seed, name in enumerate(("Bonn", "Kiel", "Ulm"))}
+    sites["Kiel"] = sites["Kiel"] + CHANGES[tissue]
+    (doubt,) = labeller_doubts(sites)
+    place = ("CSF", "GM", "WM").index(tissue)
+    own = sites["Kiel"][:, place].mean()
+    usual = np.mean([sites[name][:, place].mean() for name in ("Bonn", "Ulm")])
+    assert doubt.kind == OTHER_LABELS
+    assert doubt.text.startswith(
+        f"At Kiel, {tissue} is {100 * own:.0f} % of all tissue, but {100 * usual:.0f} % at Bonn "
+        f"and Ulm; people of one site differ by only "
+    )
+    assert "ndflow prepare" in doubt.hint
+    assert "--proportions adaptive" in doubt.hint
+    (other,) = labeller_doubts(sites, maps_needed=False)
+    assert (other.text, "--proportions" in other.hint) == (doubt.text, False)
+
+
+def test_the_bound_is_three_standard_deviations_of_people_sites_and_means() -> None:
+    """Computed here from the density of a normal distribution, which has the distance in it."""
+    off = SD[0] * SD[1] * CORRELATION
+    people_differ = stats.multivariate_normal([0, 0], [[SD[0] ** 2, off], [off, SD[1] ** 2]])
+    step = np.array([0.004, -0.008, 0.004])
+    squared = 2 * (people_differ.logpdf([0, 0]) - people_differ.logpdf(step[[0, 2]]))
+    for own, others in ((1, 1), (4, 10), (50, 50)):
+        bound = 3 * np.sqrt((1 + 1 / own + 1 / others) / squared)
+        for factor, warns in ((0.95, 0), (1.05, 1)):
+            sites = {"A": alike(MEAN + factor * bound * step, own), "B": alike(MEAN, others)}
+            assert len(labeller_doubts(sites)) == warns
+
+
+def test_several_sites_of_another_labeller_are_all_named() -> None:
+    sites = {name: people(12, seed) for seed, name in enumerate("ABCDE")}
+    for name in "BD":
+        sites[name] = sites[name] + CHANGES["WM"]
+    assert named(sites) == {"B", "D"}
+    assert named(dict(reversed(sites.items()))) == {"B", "D"}

@@ -1,0 +1,168 @@
+"""Tasks on a Dask cluster whose scheduler and workers were started separately."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from commands import in_a_process
+from phantoms import head, save
+from studies import results_of
+
+from ndflow.errors import FileError
+from ndflow.study.tasks import Task, run_tasks
+from ndflow.study.workers import connect
+
+# ── a cluster ─────────────────────────────────────────────────────────────────────────────────────
+
+
+pytest.importorskip("distributed")
+
+DASK = [sys.executable, "-m", "dask"]
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The scheduler file of a cluster with two workers."""
+    with cluster(tmp_path_factory.mktemp("cluster"), "tcp", workers=2) as file:
+        yield file
+
+
+@contextmanager
+def cluster(folder: Path, protocol: str, *, workers: int, **environment: str) -> Iterator[Path]:
+    """Start a scheduler and workers, and give the file that the scheduler writes."""
+    file = folder / "scheduler.json"
+    shared = ["--scheduler-file", str(file), "--no-dashboard", "--host", f"{protocol}://127.0.0.1"]
+    commands = [
+        [*DASK, "scheduler", "--port", "0", *shared],
+        [*DASK, "worker", "--nworkers", str(workers), "--nthreads", "1", *shared],
+    ]
+    processes = []
+    with (folder / "log").open("w") as log:
+        for command in commands:
+            started = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                start_new_session=True,
+                env=os.environ | environment,
+            )
+            processes.append(started)
+            wait(file.exists)
+        yield file
+        for process in reversed(processes):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def wait(ready) -> None:
+    end = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < end, "the cluster does not start"
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_a_study_is_the_same_on_a_cluster_as_here(scheduler: Path, tmp_path: Path) -> None:
+    for seed in range(5):
+        site = tmp_path / "in" / f"site{seed % 2}"
+        site.mkdir(parents=True, exist_ok=True)
+        save(site / f"scan{seed}.nii.gz", head(seed, gain=1 + seed % 2))
+    (tmp_path / "in" / "site0" / "broken.nii.gz").write_bytes(b"\x1f\x8b broken")
+    address = json.loads(scheduler.read_text())["address"]
+    done = {
+        name: in_a_process("cohort", tmp_path / "in", tmp_path / name, *words)
+        for name, words in {
+            "here": ("-j", 1),
+            "two": ("-j", 2),
+            "file": ("--scheduler", scheduler),
+            "address": ("--scheduler", address),
+        }.items()
+    }
+    for name, result in done.items():
+        assert result.code == 1, result.err  # one scan is broken in every run
+        assert "broken.nii.gz: cut short" in result.err
+        assert results_of(tmp_path / name) == results_of(tmp_path / "here")
+
+
+def test_a_worker_that_dies_costs_only_its_scan(scheduler: Path) -> None:
+    def work(number: int) -> int:
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 10 * number
+
+    tasks = [Task(f"scan{number}", {"number": number}) for number in range(4)]
+    outcomes = list(run_tasks(work, tasks, scheduler=str(scheduler)))
+    assert [outcome.result for outcome in outcomes] == [0, None, 20, 30]
+    failure = outcomes[1].failure
+    assert failure is not None
+    assert failure.message.startswith("scan1: its process was killed")
+
+
+def test_what_is_stopped_is_not_begun_any_more(scheduler: Path, tmp_path: Path) -> None:
+    def work(number: int) -> int:
+        (tmp_path / f"{number}").touch()
+        time.sleep(0.5)
+        return number
+
+    tasks = [Task(f"scan{number}", {"number": number}) for number in range(40)]
+    outcomes = run_tasks(work, tasks, scheduler=str(scheduler))
+    assert next(outcomes).result == 0
+    outcomes.close()
+    time.sleep(2)
+    begun = len(list(tmp_path.iterdir()))
+    time.sleep(2)
+    assert len(list(tmp_path.iterdir())) == begun < 20
+
+
+def test_a_cluster_that_ends_is_reported(tmp_path: Path) -> None:
+    import dask
+
+    def work(seconds: int) -> int:
+        time.sleep(seconds)
+        return seconds
+
+    tasks = [Task("now", {"seconds": 0}), Task("later", {"seconds": 600})]
+    with (
+        cluster(tmp_path, "tcp", workers=1) as file,
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+    ):
+        outcomes = run_tasks(work, tasks, scheduler=str(file))
+        assert next(outcomes).result == 0
+        connect(str(file)).shutdown()
+        with pytest.raises(FileError, match="the cluster was lost") as caught:
+            next(outcomes)
+    assert caught.value.path == str(file)
+    assert "again" in caught.value.hint
+
+
+# ── scheduler files ───────────────────────────────────────────────────────────────────────────────
+
+
+pytest.importorskip("distributed")
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"address": 1}', "", "nonsense", "\xff"])
+def test_another_file_is_refused(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "scheduler"
+    file.write_text(content, "latin-1")
+    with pytest.raises(FileError, match="not a scheduler file of Dask; give the file") as caught:
+        connect(str(file))
+    assert caught.value.path == str(file)
+
+
+@pytest.mark.parametrize("name", ["scheduler.json", "folder/scheduler"])
+def test_a_missing_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileError, match=f"^{name}: no such file; check"):
+        connect(name)

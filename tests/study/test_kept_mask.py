@@ -1,0 +1,118 @@
+"""Brain masks that a study finds, with a stand-in for the network."""
+
+import sys
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from commands import execute, typed
+from deepbet_stand_in import VERSION, StandIn
+from phantoms import AFFINE, head, save
+from studies import read_json, read_tsv, write_tsv
+
+LARGE = AFFINE @ np.diag([3.0, 3.0, 3.0, 1.0])  # phantoms as large as brains
+NAMES = ("a_T1w", "b_T1w")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table of two scans without masks."""
+    for seed, name in enumerate(NAMES):
+        save(tmp_path / f"{name}.nii.gz", head(seed), LARGE)
+    write_tsv(tmp_path / "t.tsv", [{"image": f"{name}.nii.gz"} for name in NAMES])
+    return tmp_path / "t.tsv"
+
+
+def cohort(table: Path, *more: object, code: int = 0) -> Path:
+    out = table.parent / "out"
+    typed("cohort", table, out, "--mask", "brain", "--no-report", "-q", *more, code=code)
+    return out
+
+
+def test_the_masks_are_in_the_folder_and_the_records_say_so(table: Path, deepbet: StandIn) -> None:
+    out = cohort(table)
+    listed = [row["mask"] for row in read_tsv(out / "scans.tsv")]
+    assert listed == [f"masks/{name}.nii.gz" for name in NAMES]
+    for seed, (name, mask) in enumerate(zip(NAMES, listed, strict=True)):
+        found, values = nibabel.load(out / mask), head(seed)
+        assert found.get_data_dtype() == np.uint8
+        assert np.array_equal(found.affine, LARGE)
+        assert np.array_equal(np.asarray(found.dataobj) > 0, values > values.max() / 2)
+        for file in (out / "models" / f"{name}.json", out / "maps" / f"{name}.json"):
+            settings = read_json(file)["settings"]
+            assert (settings["mask"], settings["deepbet"]) == ("brain", VERSION)
+    assert read_json(out / "provenance.json")["versions"]["deepbet"] == VERSION
+
+
+def test_the_network_runs_once_for_each_scan_and_again_where_something_changed(
+    table: Path, deepbet: StandIn
+) -> None:
+    out = cohort(table)
+    assert deepbet.calls == 2
+    cohort(table)
+    other = ("--set", "effective-count=500")
+    cohort(table, *other, "--force")
+    assert deepbet.calls == 2
+    (out / "masks" / "a_T1w.nii.gz").unlink()
+    cohort(table, *other)
+    assert deepbet.calls == 3
+    mask = out / "masks" / "b_T1w.nii.gz"
+    before = mask.read_bytes()
+    (values := head(1))[:12] = 0
+    save(mask, (values > 0).astype(np.uint8), LARGE)
+    edited = mask.read_bytes()
+    cohort(table, *other, code=1)
+    assert (deepbet.calls, mask.read_bytes()) == (3, edited)
+    cohort(table, *other, "--force")
+    assert (deepbet.calls, mask.read_bytes()) == (4, before)
+    save(table.parent / "a_T1w.nii.gz", head(7), LARGE)
+    cohort(table, *other)
+    assert deepbet.calls == 5
+
+
+def test_masks_that_are_no_longer_to_be_found_are_removed(table: Path, deepbet: StandIn) -> None:
+    out = cohort(table)
+    typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q", code=2)
+    typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q", "--force")
+    assert read_json(out / "maps" / "a_T1w.json")["settings"]["mask"] == "nonzero"
+    assert not list((out / "masks").iterdir())
+    typed("verify", out, "-q")
+
+
+def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(
+    table: Path, deepbet: StandIn
+) -> None:
+    mine = table.parent / "out" / "masks" / "a_T1w.nii.gz"
+    mine.parent.mkdir(parents=True)
+    save(mine, head(5), LARGE)
+    before = mine.read_bytes()
+    cohort(table, "--force", code=2)
+    typed("cohort", table, mine.parents[1], "--force", "--no-report", "-q")
+    assert mine.read_bytes() == before
+    assert deepbet.calls == 0
+
+
+def test_a_scan_that_fails_leaves_no_mask_behind(table: Path, deepbet: StandIn) -> None:
+    out = cohort(table)
+    save(table.parent / "a_T1w.nii.gz", np.zeros(head().shape, np.int16), LARGE)
+    cohort(table, code=1)
+    assert [path.name for path in (out / "masks").iterdir()] == ["b_T1w.nii.gz"]
+    (row,) = read_tsv(out / "failures.tsv")
+    assert "deepbet finds no brain in it" in "\t".join(row.values())
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_without_deepbet_nothing_is_begun(
+    more: tuple[str, ...],
+    table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "deepbet", None)
+    monkeypatch.chdir(table.parent)
+    before = sorted(table.parent.iterdir())
+    assert execute("cohort", "t.tsv", "new", *more, "--mask", "brain", "-q") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "pip install '.[prepare]'" in line
+    assert sorted(table.parent.iterdir()) == before

@@ -1,0 +1,140 @@
+"""Prepared scans: their names, and how tissue probabilities are stored."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from phantoms import AFFINE, head, save, tissue_shares
+from studies import SMALL
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.subject import ANY_CHANNEL, Subject, TissueMaps
+from ndflow.options import Preparing
+from ndflow.study.plan import Study
+from ndflow.study.prepare_step import PrepareStep, contrast_of, in_steps
+from ndflow.study.prepare_tables import scans_to_prepare
+from ndflow.study.steps import attempt
+from ndflow.study.table import PlainNames, named
+from ndflow.study.tasks import Task
+
+SHARES = arrays(np.float32, (3, 5), elements=st.floats(0, 1, width=32))
+
+
+@given(SHARES, st.floats(0, 1))
+def test_probabilities_keep_their_sum_and_change_by_less_than_a_step(
+    shares: np.ndarray, total: float
+) -> None:
+    sums = np.maximum(shares.sum(axis=0, dtype=np.float64), 1e-30)
+    tissues = (shares / sums * total).astype(np.float32)
+    levels = in_steps(tissues).astype(int)
+    assert np.abs(levels / 255 - tissues).max() < 1 / 255 + 1e-6
+    assert (np.abs(levels.sum(axis=0) - 255 * tissues.sum(axis=0, dtype=np.float64)) < 0.501).all()
+    assert levels.sum(axis=0).max() <= 255
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Subject:
+    return Subject(str(save(tmp_path / "a_T1w.nii.gz", head(shape=SMALL))), origin="row 2")
+
+
+def prepared(scan: Subject, folder: Path) -> Subject:
+    """Prepare a scan with all that it was given, and return what became of it."""
+    preparing = Preparing(mask="nonzero", no_bias_field=True)
+    (raw,) = scans_to_prepare(named([scan], PlainNames()), folder)
+    step = PrepareStep.of(Study(folder / "out", [raw], preparing=preparing))
+    task = Task(raw.name, {"step": step, "scan": raw})
+    assert not attempt(task).result.kept
+    assert attempt(task).result.kept
+    return step.prepared(raw)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+def test_maps_that_were_given_are_copied_as_they_are_stored(
+    scan: Subject, tmp_path: Path, dtype: str
+) -> None:
+    slope = {"uint8": 1 / 255, "int16": 1e-4}.get(dtype)
+    given = {}
+    for tissue, share in tissue_shares(SMALL).items():
+        stored = np.maximum(share, 0) / (slope or 1)
+        image = nibabel.Nifti1Image(stored.astype(dtype), AFFINE)
+        image.header.set_slope_inter(slope or 1, 0)
+        nibabel.save(image, tmp_path / f"{tissue}.nii")
+        given[tissue] = str(tmp_path / f"{tissue}.nii")
+    done = prepared(replace(scan, tissues=TissueMaps(**given)), tmp_path)
+    for tissue, path in done.tissues._asdict().items():
+        before, after = nibabel.load(given[tissue]), nibabel.load(path)
+        assert after.get_data_dtype() == before.get_data_dtype()
+        assert np.array_equal(after.get_fdata(), before.get_fdata())
+
+
+# ── names ─────────────────────────────────────────────────────────────────────────────────────────
+
+HERE = Path("/data")
+
+
+def to_prepare(*scans: Subject) -> list[Subject]:
+    return scans_to_prepare(named(scans, PlainNames()), HERE)
+
+
+def outputs(*images: str, channel: str = ANY_CHANNEL) -> list[str]:
+    scans = [Subject({channel: str(HERE / image)}) for image in images]
+    return [scan.output.image for scan in to_prepare(*scans)]
+
+
+@pytest.mark.parametrize(
+    ("image", "output"),
+    [
+        ("sub-01_T1w.nii.gz", "sub-01/anat/sub-01_desc-preproc_T1w.nii.gz"),
+        (
+            "x/sub-01_ses-b_acq-fast_run-2_T1w.nii",
+            "sub-01/ses-b/anat/sub-01_ses-b_acq-fast_run-2_desc-preproc_T1w.nii.gz",
+        ),
+        ("sub-01_desc-defaced_T1w.mgz", "sub-01/anat/sub-01_desc-preproc_T1w.nii.gz"),
+        ("sub-01_FLAIR.nii.gz", "sub-01/anat/sub-01_desc-preproc_FLAIR.nii.gz"),
+        ("Müller, day 3_t1w.nii", "sub-Mullerday3/anat/sub-Mullerday3_desc-preproc_T1w.nii.gz"),
+        ("sub-01-new_T1w.nii", "sub-01new/anat/sub-01new_desc-preproc_T1w.nii.gz"),
+        ("IXI002_T2.nii", "sub-IXI002/anat/sub-IXI002_desc-preproc_T2w.nii.gz"),
+        (
+            "IXI002-Guys-0828-PD.nii",
+            "sub-IXI002Guys0828/anat/sub-IXI002Guys0828_desc-preproc_PDw.nii.gz",
+        ),
+        ("IXI002_T1.nii", "sub-IXI002/anat/sub-IXI002_desc-preproc_T1w.nii.gz"),
+        ("sub-01_bold.nii", "sub-01/anat/sub-01_desc-preproc_bold.nii.gz"),
+        ("T1.mgz", "sub-T1/anat/sub-T1_desc-preproc_T1w.nii.gz"),
+        ("sub-PD.nii", "sub-PD/anat/sub-PD_desc-preproc_T1w.nii.gz"),
+    ],
+)
+def test_a_name_of_bids_is_kept_and_any_other_becomes_a_label(image: str, output: str) -> None:
+    assert outputs(image) == [output]
+
+
+def test_labels_that_would_be_the_same_are_told_apart() -> None:
+    found = outputs("a-b_T1w.nii.gz", "ab_T1w.nii.gz", "A.b.nii.gz", "日本.nii.gz", "日.nii.gz")
+    labels = [name.split("/")[0].lower() for name in found]
+    assert "sub-ab" in labels
+    assert len({*labels}) == 5
+    assert all(label.removeprefix("sub-").isalnum() and label.isascii() for label in labels)
+
+
+def test_two_contrasts_of_one_visit_would_share_a_mask_and_are_refused() -> None:
+    with pytest.raises(FileError, match=r"same subject and visit as .*T1w.*one contrast at a time"):
+        outputs("sub-01_T1w.nii.gz", "sub-01_FLAIR.nii.gz")
+
+
+def test_the_user_knows_best_what_images_show() -> None:
+    assert outputs("a.nii", channel="PDw") == ["sub-a/anat/sub-a_desc-preproc_PDw.nii.gz"]
+    assert contrast_of("x_flair.nii.gz", ANY_CHANNEL) == "FLAIR"
+    assert contrast_of("a.nii", "T1") == "T1w"
+    for wrong in ("../T1w", "T1_w"):
+        with pytest.raises(InvalidValueError, match="channel must"):
+            outputs("a.nii", channel=wrong)
+
+
+def test_the_sidecar_refers_to_the_scan() -> None:
+    (one,) = to_prepare(Subject("/data/a b/x.nii"))
+    assert one.output.metadata["Sources"] == ["bids:raw:a%20b/x.nii"]

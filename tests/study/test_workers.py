@@ -1,0 +1,210 @@
+"""Workers that are killed, and workers that are stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ndflow.study import workers
+from ndflow.study.tasks import Task, run_tasks
+from ndflow.study.workers import run_in_workers
+
+
+def tasks(*numbers: int) -> list[Task]:
+    return [Task(f"scan{number}", {"number": number}) for number in numbers]
+
+
+def nobody(task: Any) -> Any:
+    pytest.fail(f"{task} was given up")
+
+
+def test_indices_and_results_come_as_they_are_finished(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+
+    def work(number: int) -> int:
+        while not number and not seen.exists():
+            time.sleep(0.01)
+        return 10 * number
+
+    results = run_in_workers(work, [0, 1, 2], jobs=2, killed=nobody)
+    assert sorted((next(results), next(results))) == [(1, 10), (2, 20)]
+    seen.touch()
+    assert list(results) == [(0, 0)]
+    assert list(run_in_workers(work, [], jobs=2, killed=nobody)) == []
+
+
+# ── killed ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def dying(folder: Path) -> Callable[[int], int]:
+    """Return a task whose process always dies at 3 and 8, and at 5 the first time."""
+
+    def work(number: int) -> int:
+        with (folder / f"{number}").open("a") as tries:
+            tries.write(".")
+        first = (folder / f"{number}").stat().st_size == 1
+        if number == 2 and first:
+            time.sleep(0.5)  # keep this worker busy, so that 5 is not begun when 3 dies
+        if number in (3, 8) or (number == 5 and first):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number**2
+
+    return work
+
+
+def test_a_worker_that_is_killed_is_tried_again_and_costs_its_scan_only(tmp_path: Path) -> None:
+    listed = tasks(2, 3, 4, 5, 6, 7, 8, 9)
+    outcomes = list(run_tasks(dying(tmp_path), listed, jobs=2))
+    assert [outcome.scan for outcome in outcomes] == [task.scan for task in listed]
+    assert [outcome.result for outcome in outcomes] == [4, None, 16, 25, 36, 49, None, 81]
+    for outcome in outcomes:
+        if outcome.failure is not None:
+            assert "killed, twice" in outcome.failure.cause
+            assert "--jobs" in outcome.failure.hint
+    for number in (3, 5, 8):
+        assert 2 <= len((tmp_path / f"{number}").read_text()) <= 3
+
+
+def test_a_pool_that_breaks_while_a_task_is_handed_out_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Broken:
+        def submit(self, *_: object) -> None:
+            raise BrokenProcessPool
+
+    pools, real = iter([Broken()]), workers.get_reusable_executor
+    monkeypatch.setattr(
+        workers, "get_reusable_executor", lambda **of: next(pools, None) or real(**of)
+    )
+    assert list(run_in_workers(abs, [-1], jobs=2, killed=nobody)) == [(0, 1)]
+
+
+LEAKS = """
+from joblib.externals.loky.backend import resource_tracker
+from ndflow.study import workers
+from ndflow.study.tasks import Task, run_tasks
+assert [outcome.result for outcome in run_tasks(dict, [Task("scan", {"a": 1})] * 2, jobs=2)]
+resource_tracker.register("/loky-of-a-worker-that-was-killed", "semlock")
+"""
+
+
+def test_leftovers_of_a_killed_worker_are_removed_silently() -> None:
+    command = [sys.executable, "-c", LEAKS]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+# ── stopped ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Callable[[], list[int]]]:
+    """Return a function that lists the workers of `sleeping` that are alive."""
+
+    def alive() -> list[int]:
+        return [number for path in tmp_path.glob("*.pid") if is_alive(number := int(path.stem))]
+
+    yield alive
+    for number in alive():
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+
+
+def is_alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def sleeping(folder: Path) -> Callable[[int], int]:
+    """Return a task that sleeps for ten minutes in its worker, except for number 0."""
+
+    def work(number: int) -> int:
+        if number:
+            (folder / f"{os.getpid()}.pid").touch()
+            time.sleep(600)
+        return number
+
+    return work
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120  # far longer than it takes
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_workers_are_killed_when_nobody_wants_their_results(
+    tmp_path: Path, processes: Callable[[], list[int]]
+) -> None:
+    results = run_in_workers(sleeping(tmp_path), [0, 1, 2, 3], jobs=2, killed=nobody)
+    assert next(results) == (0, 0)
+    wait_for(lambda: len(processes()) == 2)
+    results.close()
+    wait_for(lambda: processes() == [])
+
+    def doubled(number: int) -> int:  # local, so that workers need not import this module
+        return 2 * number
+
+    # Nothing of that is left to a later run.
+    assert sorted(run_in_workers(doubled, [1, 2], jobs=2, killed=nobody)) == [(0, 2), (1, 4)]
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from ndflow.study.workers import run_in_workers
+folder, dies = Path(sys.argv[1]), sys.argv[2] == "alone"
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+
+def work(number):
+    while number == 0 and dies:
+        if not list(folder.glob("*.pid")):  # so that the other worker is at work
+            time.sleep(0.01)
+            continue
+        os.kill(os.getpid(), signal.SIGKILL)
+    if number:
+        (folder / f"{os.getpid()}.pid").touch()
+        time.sleep(600)
+    return number
+
+def interrupt():
+    while len(list(folder.glob("*.pid"))) < 2:  # both workers; or the same task in pool and alone
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.Signals[sys.argv[3]])
+
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    list(run_in_workers(work, [1, 0, 2, 3], jobs=2, killed=print))
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+@pytest.mark.parametrize("when", ["together", "alone"])
+def test_an_interruption_kills_the_workers_and_prints_nothing(
+    tmp_path: Path, processes: Callable[[], list[int]], when: str
+) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), when, "SIGINT"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "stopped\n", "")
+    wait_for(lambda: processes() == [])
+
+
+def test_workers_end_with_a_process_that_is_killed(
+    tmp_path: Path, processes: Callable[[], list[int]]
+) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), "together", "SIGKILL"]
+    assert subprocess.run(command, timeout=240, check=False).returncode == -signal.SIGKILL
+    wait_for(lambda: processes() == [])
