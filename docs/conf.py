@@ -8,6 +8,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import ndflow.integrations.sklearn  # noqa: F401  while torch is not mocked: SciPy asks for its types
 from ndflow import __version__
 
 HERE = Path(__file__).parent
@@ -55,9 +56,7 @@ autosummary_filename_map = {  # for file systems to which ndflow.fit and ndflow.
 }
 autodoc_typehints = "none"  # signatures are easier to read; numpydoc shows the types
 autodoc_member_order = "bysource"
-autodoc_mock_imports = [
-    name for name in ("monai", "sklearn", "torch", "torchio") if find_spec(name) is None
-]
+autodoc_mock_imports = [name for name in ("monai", "torch", "torchio") if find_spec(name) is None]
 numpydoc_show_class_members = False  # autodoc does
 numpydoc_xref_param_type = False
 
@@ -84,8 +83,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-_ALONE = ("architecture", "changelog", "contributing", "faq", "index", "performance", "study")
-html_sidebars = {page: [] for page in (*_ALONE, "tutorial")}  # pages without others beside them
+html_sidebars = {page: [] for page in ("faq", "index", "tutorial")}  # with none beside them
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_selector = "div.highlight-sh pre, div.highlight-python pre, div.cell_input pre"
 
