@@ -28,8 +28,7 @@ from ndflow.demo.run import write_demo_study
 from ndflow.density import Histogram, fit
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
-from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.solution import Solution
+from ndflow.methods.base import DensityModel, Solution, method_of
 from ndflow.options import Options
 from ndflow.population import reference as reference_of
 from ndflow.subject.map_voxels import mapped

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ndflow.doubt import Doubt
 from ndflow.evaluation.summary import Section
 from ndflow.reporting.content import (
     Column,
@@ -26,6 +25,7 @@ from ndflow.reporting.content import (
     Slices,
     Volumes,
 )
+from ndflow.values import Doubt
 
 # Names of sites and subjects that must not become markup.
 SCRIPT = "<script>alert(1)</script>"

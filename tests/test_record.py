@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ndflow.subject.records as records
 from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError
-from ndflow.methods.solution import MatchRecord
+from ndflow.methods.base import MatchRecord
 from ndflow.population import Landmarks
 from ndflow.study import finished, prepare_step  # noqa: F401  (their records are tested)
 from ndflow.values import Record

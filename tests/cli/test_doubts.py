@@ -14,7 +14,7 @@ from scipy.stats import wasserstein_distance
 from studies import read_json, record_of, write_tsv
 
 import ndflow
-from ndflow.doubt import Doubt
+from ndflow.values import Doubt
 
 SHAPE = (24, 24, 24)
 COUNT = int(np.prod(SHAPE))

@@ -9,8 +9,7 @@ from mixtures import random_mixture
 import ndflow
 from ndflow import Affine, GaussianMixture, InvalidValueError
 from ndflow.density import stack
-from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.solution import Solution
+from ndflow.methods.base import DensityModel, Solution, method_of
 from ndflow.options import Options
 from ndflow.population import TissueModel, Tissues
 

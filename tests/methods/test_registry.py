@@ -10,8 +10,7 @@ from phantoms import head
 
 import ndflow
 from ndflow import Histogram, IntensityMap, InvalidValueError, Reference
-from ndflow.methods.base import DensityModel, Method, build_reference, method_of
-from ndflow.methods.solution import Solution
+from ndflow.methods.base import DensityModel, Method, Solution, build_reference, method_of
 from ndflow.options import METHODS, Options
 
 every_method = pytest.mark.parametrize("name", METHODS)

@@ -5,7 +5,7 @@ import pytest
 from mixtures import random_mixture
 
 from ndflow import Affine
-from ndflow.methods.solution import (
+from ndflow.methods.base import (
     Divergence,
     PlainTarget,
     Solution,

@@ -11,9 +11,8 @@ import ndflow
 from ndflow import GaussianMixture
 from ndflow.density import stack
 from ndflow.errors import InvalidValueError
-from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.solution import Solution, TargetChoice
-from ndflow.methods.targets import chosen_density, target_rule
+from ndflow.methods.base import DensityModel, Solution, TargetChoice, method_of
+from ndflow.methods.ndflow import chosen_density, target_rule
 from ndflow.options import Options
 from ndflow.population import (
     TissueModel,

@@ -14,7 +14,6 @@ import pytest
 from pages import CURVES, png
 from PIL import Image
 
-from ndflow.doubt import Doubt
 from ndflow.evaluation.summary import Section
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import colours, svg
@@ -33,6 +32,7 @@ from ndflow.reporting.content import (
 )
 from ndflow.reporting.montage import regreyed
 from ndflow.reporting.page import niivue, render
+from ndflow.values import Doubt
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.by import By  # noqa: E402

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pages import CURVES, Html, ReportPage, png
 from pages import a_page as made_page
 
-from ndflow.doubt import Doubt
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import svg
 from ndflow.reporting import page as page_module
@@ -30,6 +29,7 @@ from ndflow.reporting.content import (
     Volumes,
 )
 from ndflow.reporting.page import niivue, render
+from ndflow.values import Doubt
 
 HOSTILE = "</script><!--<script>alert('1')</script>\u2028\"&amp; x' onload=alert(2) {{ 7*7 }}"
 DRAWING = b"""<?xml version="1.0"?><!DOCTYPE svg PUBLIC "x" "http://www.w3.org/svg11.dtd">

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ndflow.density import GaussianMixture
-from ndflow.doubt import Doubt
 from ndflow.image.mask_doubts import MaskFigures
 from ndflow.image.subject import Subject
 from ndflow.study.checks import (
@@ -20,6 +19,7 @@ from ndflow.study.checks import (
     odd_scans,
 )
 from ndflow.subject.records import ScanModel
+from ndflow.values import Doubt
 
 # ── one scan among others ─────────────────────────────────────────────────────────────────────────
 

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
-from ndflow.doubt import Doubt
-from ndflow.methods.base import DensityModel
+from ndflow.methods.base import DensityModel, Solution
 from ndflow.methods.modes import Goal
-from ndflow.methods.solution import Solution
 from ndflow.options import Options
 from ndflow.subject.doubts import VoxelQuantiles, fit_doubts, match_doubts
 from ndflow.subject.records import ScanModel
 from ndflow.transport import Affine, PiecewiseLinear
+from ndflow.values import Doubt
 
 MEAN, SD = 500.0, 100.0
 MIXTURE = GaussianMixture([1.0], [[MEAN]], [[[SD**-2]]])

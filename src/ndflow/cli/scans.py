@@ -12,7 +12,6 @@ from typing import Any
 
 from ndflow.cli.console import ProgressDisplay, print_error
 from ndflow.cli.options import Verbosity
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import remove_abandoned
 from ndflow.files.model_files import is_model
@@ -21,7 +20,7 @@ from ndflow.image.mask import to_be_found
 from ndflow.image.subject import CHANNEL, Subject, TissueMaps
 from ndflow.study.tasks import FAILURES, Outcome, Task, check_jobs, record_failures, run_tasks
 from ndflow.subject.voxels import check_found_mask
-from ndflow.values import plural
+from ndflow.values import Doubt, plural
 
 _NONZERO = "nonzero"  # of --mask
 _NONE = "none"  # of --exclude

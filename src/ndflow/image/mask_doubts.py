@@ -26,10 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.doubt import Doubt
 from ndflow.image.mask import BoolArray, Inside, faces_of
 from ndflow.image.volume import Volume
-from ndflow.values import Record
+from ndflow.values import Doubt, Record
 
 _GRID_MM = 2.0
 _RIM_MM = 4.0  # and as much again to the interior

@@ -9,11 +9,18 @@ from numpy.polynomial import Polynomial
 from scipy import special
 
 from ndflow.density import GaussianMixture, Histogram, trimmed
-from ndflow.density.binning import midpoint_edges
 from ndflow.density.condense import condensed
 from ndflow.errors import DegenerateDataError
-from ndflow.methods.base import DensityModel, Joined, LandmarkMethod, Method, straight_line
-from ndflow.methods.solution import Divergence, Solution
+from ndflow.methods.base import (
+    DensityModel,
+    Divergence,
+    Joined,
+    LandmarkMethod,
+    Method,
+    Solution,
+    histogram_quantiles,
+    straight_line,
+)
 from ndflow.options import Options
 from ndflow.transport import Affine, IntensityMap, PiecewiseLinear, align, divergence
 from ndflow.transport.tabulated import smooth_table
@@ -203,16 +210,6 @@ class Quantile(LandmarkMethod):
     def description(self, options: Options) -> str:
         """Return what it does to scans."""
         return "matched exactly in their distributions"
-
-
-def histogram_quantiles(histogram: Histogram, levels: FloatArray) -> FloatArray:
-    """Return the intensities below which the given shares of a scan's voxels lie."""
-    values, counts = histogram.values[:, 0], histogram.counts
-    if values.size < 2:
-        raise DegenerateDataError(f"all voxels that count have the value {values[0]:g}")
-    below = np.concatenate([[0.0], np.cumsum(counts)])
-    quantiles: FloatArray = np.interp(levels * below[-1], below, midpoint_edges(values))
-    return quantiles
 
 
 # ── Hellier ───────────────────────────────────────────────────────────────────────────────────────

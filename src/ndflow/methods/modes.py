@@ -16,10 +16,8 @@ from typing import Any
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.ndflow import solve_together
-from ndflow.methods.solution import Solution
-from ndflow.methods.targets import chosen_density, target_rule
+from ndflow.methods.base import DensityModel, Solution, method_of
+from ndflow.methods.ndflow import chosen_density, solve_together, target_rule
 from ndflow.options import Options
 from ndflow.population import pushforward
 from ndflow.transport import Affine, Chain, align

@@ -20,8 +20,7 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.doubt import Doubt
-from ndflow.values import FloatArray
+from ndflow.values import Doubt, FloatArray
 
 FEWEST = 6  # scans, to know what is usual among them
 UNLIKE = ("unlike the reference", "unlike the others")  # kinds of doubt

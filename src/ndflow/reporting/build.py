@@ -20,7 +20,6 @@ from typing import Any
 from urllib.parse import quote
 
 from ndflow._version import installing
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.style import colours
 from ndflow.files.atomic import AnyPath, check_new, new_file, reading
@@ -73,7 +72,7 @@ from ndflow.study.references import read_reference
 from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
 from ndflow.subject.records import StudyRecord
 from ndflow.subject.target import in_units, target_of
-from ndflow.values import listed, plural, whole
+from ndflow.values import Doubt, listed, plural, whole
 
 SAMPLE, VIEWER = 20, 9  # how many scans a page shows with figures, and in its viewer
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.density import GaussianMixture
-from ndflow.doubt import Doubt
 from ndflow.figures.style import svg
 from ndflow.image.preview import Preview
 from ndflow.image.subject import Subject
@@ -18,6 +17,7 @@ from ndflow.study.checks import NO_SITE
 from ndflow.study.plan import Study
 from ndflow.subject.plot import plot_channels
 from ndflow.subject.records import MapRecord
+from ndflow.values import Doubt
 
 CHANNEL_COLUMNS = (
     Column("channel", "What the image shows", True),

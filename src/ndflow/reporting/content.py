@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ndflow.doubt import Doubt
 from ndflow.evaluation.summary import Section
+from ndflow.values import Doubt
 
 
 class Picture(NamedTuple):

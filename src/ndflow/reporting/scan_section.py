@@ -17,13 +17,12 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.preview import Preview, read_preview, small_volume, upright
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
-from ndflow.methods.targets import chosen_density
+from ndflow.methods.ndflow import chosen_density
 from ndflow.reporting.content import Column, ScanEntry, Slices, Volumes
 from ndflow.study.checks import NO_SITE
 from ndflow.study.finished import (
@@ -36,7 +35,7 @@ from ndflow.study.finished import (
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap, align
-from ndflow.values import FloatArray, plural
+from ndflow.values import Doubt, FloatArray, plural
 
 _POINTS, _DRAWN = 400, 80  # of a curve; of one that the page draws
 _ENDS = (0.001, 0.999)

@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.density.mixture import marginal
-from ndflow.doubt import Doubt
 from ndflow.evaluation.sites import distance_between_sites, distance_within_sites
 from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
 from ndflow.image.subject import Subject
@@ -42,7 +41,7 @@ from ndflow.population.plausibility import FEWEST, UNLIKE, far_from, unlike_othe
 from ndflow.subject.doubts import VoxelQuantiles
 from ndflow.subject.records import ScanModel
 from ndflow.transport import IntensityMap, align
-from ndflow.values import FloatArray, listed
+from ndflow.values import Doubt, FloatArray, listed
 
 _LEFT = 4.0  # times the median of the study
 _LEAST_LEFT = 1e-3  # less than this is nothing to worry about

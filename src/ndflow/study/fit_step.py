@@ -15,7 +15,7 @@ from ndflow.image.mask import mark_found_brain
 from ndflow.image.subject import Subject
 from ndflow.image.write import write_volume
 from ndflow.methods.base import method_of
-from ndflow.methods.targets import target_rule
+from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options
 from ndflow.preparation.brain import deepbet_version
 from ndflow.study.plan import Study

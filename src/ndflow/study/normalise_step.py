@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash, Hashes, contents
 from ndflow.image.preview import Preview, preview_bytes, preview_of
@@ -22,7 +21,7 @@ from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.subject.results import Result, deliver
 from ndflow.subject.voxels import Voxels, read_voxels, selection
 from ndflow.transport import IntensityMap
-from ndflow.values import JSON
+from ndflow.values import JSON, Doubt
 
 _ONLY_FITTED = ("lesion", "csf", "gm", "wm")  # files that the density depends on, but no voxel
 _SHOWN_ELSEWHERE = ("average", "balance", "mode", "effective_count")  # in the goal and in the model

@@ -28,7 +28,7 @@ from ndflow.image.mask import to_be_found
 from ndflow.image.subject import ANY_CHANNEL, Subject, count_by_site
 from ndflow.methods.base import Method, method_of
 from ndflow.methods.modes import MODES, Mode
-from ndflow.methods.targets import TargetRule, target_rule
+from ndflow.methods.ndflow import TargetRule, target_rule
 from ndflow.options import Options, Preparing
 from ndflow.study.table import kept_mask
 from ndflow.subject.presets import Choices, PresetRecord

@@ -35,7 +35,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow._version import PREPARATIONS, installing, versions
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes, contents
 from ndflow.files.manifest import list_outputs, outputs_in, relative_outputs, write_pending
@@ -70,7 +69,7 @@ from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.subject.records import FileRecord
 from ndflow.subject.results import all_files
 from ndflow.subject.voxels import Voxels, read_voxels
-from ndflow.values import JSON, listed, plural
+from ndflow.values import JSON, Doubt, listed, plural
 
 # that preparations depend on
 PACKAGES = ("deepbet", "nilearn", "picsl_greedy", "SimpleITK", "torch")

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash, fingerprint_of
 from ndflow.files.manifest import not_ours
@@ -50,7 +49,7 @@ from ndflow.subject.records import (
 from ndflow.subject.target import Target, check_units, in_units, is_builtin
 from ndflow.subject.voxels import error_about
 from ndflow.transport import Chain, IntensityMap
-from ndflow.values import FloatArray, listed
+from ndflow.values import Doubt, FloatArray, listed
 
 _OWN = "the reference of these scans"
 

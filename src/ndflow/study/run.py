@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ndflow._version import __version__, versions
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import folder_lock, remove_abandoned
 from ndflow.files.outputs import check_folder, make_folder, sidecar_of
@@ -40,6 +39,7 @@ from ndflow.study.tasks import Failure, Progress, Silent, check_jobs, read_failu
 from ndflow.subject.presets import Choices, PresetRecord
 from ndflow.subject.records import StudyRecord
 from ndflow.subject.voxels import check_found_mask
+from ndflow.values import Doubt
 
 # Steps that come after these, for each scan that was normalised: one line each.
 MORE: tuple[type[Step], ...] = ()

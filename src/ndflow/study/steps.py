@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
 from ndflow.files.manifest import not_ours, outputs_in, outputs_of, unlisted
@@ -32,7 +31,7 @@ from ndflow.study.checks import Compared, ScanQuantiles, SiteDistances
 from ndflow.study.plan import Study
 from ndflow.study.tasks import Failure, Outcome, Progress, Task, failed, run_each
 from ndflow.subject.results import hashes
-from ndflow.values import JSON
+from ndflow.values import JSON, Doubt
 
 NEW, OTHERWISE = "new", "made with another version of ndflow"
 _ALONE = 1.0  # seconds that the main process looks at scans by itself, about the start of a worker

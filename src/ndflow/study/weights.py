@@ -34,12 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance, balance
 from ndflow.study.plan import Study
-from ndflow.values import FloatArray, plural
+from ndflow.values import Doubt, FloatArray, plural
 
 Columns = dict[str, NDArray[Any]]  # by covariate: numbers, or names; NaN or "" if not known
 

@@ -23,13 +23,11 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.density.mixture import marginal
-from ndflow.doubt import Doubt
-from ndflow.methods.baselines import histogram_quantiles
+from ndflow.methods.base import Solution, histogram_quantiles
 from ndflow.methods.modes import Goal
-from ndflow.methods.solution import Solution
 from ndflow.subject.records import ScanModel
 from ndflow.transport import IntensityMap
-from ndflow.values import FloatArray
+from ndflow.values import Doubt, FloatArray
 
 _MISFIT = 0.03  # Kolmogorov–Smirnov distance of a mixture from the histogram
 # Alignment alone leaves .09, and .14 at most, in 68 scans of three sites; a match .01, and .03 at

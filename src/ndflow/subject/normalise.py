@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack, overload
 
 from ndflow.density.mixture import marginal
-from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.outputs import make_folder, outputs_for
 from ndflow.image.mask import to_be_found
 from ndflow.image.read import Source, files_of
 from ndflow.image.subject import Subject, TissueMaps
-from ndflow.methods.base import method_of
+from ndflow.methods.base import Solution, method_of
 from ndflow.methods.modes import Goal
-from ndflow.methods.solution import Solution
-from ndflow.methods.targets import target_rule
+from ndflow.methods.ndflow import target_rule
 from ndflow.options import Keywords, Options, PresetName, Step, chosen_options, documented
 from ndflow.population.plausibility import unlike_reference
 from ndflow.subject.doubts import match_doubts
@@ -43,7 +41,7 @@ from ndflow.subject.target import (
     with_scale,
 )
 from ndflow.subject.voxels import Voxels, check_found_mask, read_voxels, selection
-from ndflow.values import path_like
+from ndflow.values import Doubt, path_like
 
 AnyChannelTarget = AnyTarget | Mapping[str, AnyTarget]
 

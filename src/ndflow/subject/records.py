@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 from ndflow.density import Fit, GaussianMixture
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.fingerprints import FileHash, with_checksum
@@ -36,15 +35,14 @@ from ndflow.files.model_files import (
 )
 from ndflow.image.mask_doubts import MaskFigures
 from ndflow.image.read import IMAGE_KINDS, kind_of
-from ndflow.methods.base import DensityModel
-from ndflow.methods.solution import MatchRecord
+from ndflow.methods.base import DensityModel, MatchRecord
 from ndflow.population import Landmarks, Reference, TissueModel, Tissues
 from ndflow.population.balancing import SiteBalance
 from ndflow.subject.presets import PresetRecord
 from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import IntensityMap
 from ndflow.transport.joint import JointFigures
-from ndflow.values import JSON, Record, path_like, short
+from ndflow.values import JSON, Doubt, Record, path_like, short
 
 
 class FileRecord(Record):

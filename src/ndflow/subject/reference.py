@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndflow.density import Fit, GaussianMixture
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.model_files import check_model, is_model, read_model
@@ -31,7 +30,7 @@ from ndflow.subject.records import (
     densities_in,
 )
 from ndflow.subject.voxels import error_about
-from ndflow.values import JSON, listed, short
+from ndflow.values import JSON, Doubt, listed, short
 
 
 class SourceModel(NamedTuple):

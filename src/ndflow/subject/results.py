@@ -19,7 +19,6 @@ from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture, Histogram
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash, Hashes
@@ -33,7 +32,7 @@ from ndflow.image.write import check_output, make_array, make_image, write_volum
 from ndflow.options import Options
 from ndflow.subject.records import MapRecord
 from ndflow.transport import IntensityMap
-from ndflow.values import JSON, plural
+from ndflow.values import JSON, Doubt, plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,14 +13,13 @@ import numpy as np
 
 from ndflow.density import Fit, GaussianMixture
 from ndflow.density.mixture import marginal
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.files.model_files import ModelFile, is_model, read_model
 from ndflow.image.read import Source
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, method_called, method_of
-from ndflow.methods.targets import target_rule
+from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options
 from ndflow.population import Reference
 from ndflow.subject.fit import fit_voxels
@@ -28,7 +27,7 @@ from ndflow.subject.presets import TargetFacts
 from ndflow.subject.records import ReferenceModel, ScanModel, densities_in
 from ndflow.subject.voxels import error_about, read_voxels
 from ndflow.transport import Affine, align
-from ndflow.values import listed
+from ndflow.values import Doubt, listed
 
 # ── references in the package ─────────────────────────────────────────────────────────────────────
 # References that come with the package: ``builtin:T1w``.
