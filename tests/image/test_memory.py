@@ -45,10 +45,10 @@ def cost(*arguments: object) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.parametrize("dtype", ["int16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["int16", "float64"])
 def test_reading_and_writing_cost_little_more_than_the_voxels(tmp_path: Path, dtype: str) -> None:
     path = tmp_path / "x.nii.gz"
-    array = np.zeros((224, 224, 128), dtype)
+    array = np.zeros((224, 224, 96), dtype)
     array[::3, ::2] = 7
     volume = read_volume(array)
     write_volume(path, volume, volume.pieces(), dtype=dtype)
@@ -56,22 +56,14 @@ def test_reading_and_writing_cost_little_more_than_the_voxels(tmp_path: Path, dt
     assert array.nbytes <= used <= 2.5 * 4 * array.size
 
 
-def test_a_header_that_exaggerates_costs_no_memory(tmp_path: Path) -> None:
+def test_a_malicious_header_or_bomb_costs_no_memory(tmp_path: Path) -> None:
     header = Nifti1Header()
     header["dim"] = [3, 32767, 32767, 32767, 1, 1, 1, 1]
     header["magic"], header["vox_offset"] = b"n+1", 352
+    bomb = saved(tmp_path / "x.nii").read_bytes() + bytes(80 << 20)
     path = tmp_path / "x.nii.gz"
-    path.write_bytes(gzip.compress(header.binaryblock + bytes(4), mtime=0))
-    assert path.stat().st_size < 100
-    with pytest.raises(FileError, match="holds at most"):
-        read_volume(path)
-    assert cost(path, tmp_path / "out.nii") < 20 << 20
-
-
-def test_a_decompression_bomb_behind_a_valid_header_costs_no_memory(tmp_path: Path) -> None:
-    content = saved(tmp_path / "x.nii").read_bytes()
-    path = tmp_path / "bomb.nii.gz"
-    path.write_bytes(gzip.compress(content + bytes(80 << 20), 1))
-    with pytest.raises(FileError, match="--set max-bytes"):
-        read_volume(path, max_bytes=20 << 20)
-    assert cost(path, tmp_path / "out.nii") < 20 << 20
+    for content, message in ((header.binaryblock + bytes(4), "holds at most"), (bomb, "max-bytes")):
+        path.write_bytes(gzip.compress(content, 1))
+        with pytest.raises(FileError, match=message):
+            read_volume(path, max_bytes=20 << 20)
+        assert cost(path, tmp_path / "out.nii") < 20 << 20

@@ -13,7 +13,6 @@ from phantoms import AFFINE, head, radii, save, tissue_shares
 import ndflow
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.mask import mark_found_brain
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.subject.fit import fit_subject, fit_to_file
@@ -111,7 +110,7 @@ def test_a_mask_that_deepbet_found_may_hold_more_csf_than_another(tmp_path: Path
     image = save(tmp_path / "a.nii.gz", values, affine)
     mask = nibabel.Nifti1Image((values > 0).astype(np.uint8), affine)
     nibabel.save(mask, tmp_path / "given.nii.gz")
-    mark_found_brain(mask.header, "1.0.2")
+    mask.header["descrip"] = b"ndflow brain mask, deepbet 1.0.2"
     nibabel.save(mask, tmp_path / "found.nii.gz")
     given, found = (
         model_of(Subject(image, tmp_path / f"{one}.nii.gz")) for one in ("given", "found")

@@ -37,7 +37,7 @@ from ndflow.figures.curves import (
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import png, svg
 from ndflow.figures.tissues import ViolinPanel, tissue_figure, violin_figure
-from ndflow.image.preview import fullest, slice_at, upright
+from ndflow.image.preview import fullest_slice, upright
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options
 from ndflow.study.finished import SharedScan, read_results, refuse_other_inputs
@@ -246,7 +246,7 @@ def _read(shared: SharedScan, max_bytes: int) -> _Scan:
     voxels, values, counts = counting_voxels(seen, record, max_bytes=max_bytes)
     refuse_other_inputs(paths, record, voxels.files)
     picture, spacing = upright(voxels.volume, voxels.inside)
-    slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
+    slice_ = fullest_slice(picture, spacing)
     rows, columns = np.nonzero(np.isfinite(slice_))
     cut = slice_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
     known = DensityModel(mixture) if record.channel else model.model

@@ -21,19 +21,20 @@ or the brain where all else was removed. It is found as follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, Protocol, TypeGuard, get_args
 
 import numpy as np
+from nibabel.nifti1 import Nifti1Header
 from numpy.typing import NDArray
 
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import DEFAULT_MAX_BYTES
-from ndflow.image.read import Grid, Source, read_volume
-from ndflow.image.volume import Volume, slices
+from ndflow.image.read import Source, read_volume
+from ndflow.image.volume import Header, Volume, slices
+from ndflow.image.write import nifti_header
 from ndflow.values import FloatArray
 
 BoolArray = NDArray[np.bool_]
@@ -67,7 +68,7 @@ class Mask:
     affine, placed : see `Volume`.
     warnings : messages for the user.
     files : see `Volume`.
-    found : whether its header says that deepbet found it, see `mark_found_brain`.
+    found : whether its header says that deepbet found it, see `like_found_brain`.
     """
 
     path: str
@@ -85,9 +86,8 @@ class Mask:
         voxel apart are accepted, up to half a voxel with a warning, and more are refused.
         """
         if self.inside.shape != like.spatial_shape:
-            cause = (
-                f"a mask of the shape {self.inside.shape}, but {like.path} is {like.spatial_shape}"
-            )
+            shapes = f"the shape {self.inside.shape}, but {like.path} is {like.spatial_shape}"
+            cause = f"a mask of {shapes}"
             raise FileError(self.path, cause, "resample the mask onto the image's grid")
         return [*misalignment_warnings(self, like), *self.warnings]
 
@@ -118,12 +118,13 @@ def read_mask(
     warnings = []
     low, high, infinite, other_values = _summary(mask)
     within = low >= 0 and high <= 1 + _ROUNDING
-    if within and mask.unscaled_integers and mask.stored.itemsize == 1:
-        inside = mask.stored.reshape(mask.spatial_shape, order="F").view(np.bool_)  # 0 and 1
-    elif within and not mask.unscaled_integers:
-        inside = _selected(mask, lambda piece: piece > 0.5)
-    else:
-        inside = _selected(mask, lambda piece: piece != 0)
+    likely = within and not mask.unscaled_integers
+    inside = np.empty(mask.flat.size, dtype=bool)
+    for piece in slices(inside.size):
+        values = mask.values(mask.flat[piece])
+        inside[piece] = values > 0.5 if likely else values != 0
+        if values.dtype.kind == "f":
+            inside[piece] &= np.isfinite(values)
     count = int(np.count_nonzero(inside))
     if count < fewest:
         cause = f"a mask of {count} voxels only" if count else "an empty mask"
@@ -133,8 +134,9 @@ def read_mask(
     if other_values:
         rule = "values above 0.5" if within else "all values but 0"
         warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
-    deepbet = holds_found_brain(mask.header)
-    return Mask(mask.path, inside, mask.affine, mask.placed, tuple(warnings), mask.files, deepbet)
+    deepbet = _holds_found_brain(mask.header)
+    shaped = inside.reshape(mask.spatial_shape, order="F")
+    return Mask(mask.path, shaped, mask.affine, mask.placed, tuple(warnings), mask.files, deepbet)
 
 
 class Inside(Protocol):
@@ -160,18 +162,6 @@ class Nonzero:
         if values.dtype.kind == "f":
             inside &= np.isfinite(values)
         return inside
-
-
-def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> BoolArray:
-    """Return where the values of an image are finite and satisfy a rule."""
-    flat = volume.flat
-    inside = np.empty(flat.size, dtype=bool)
-    for piece in slices(flat.size):
-        values = volume.values(flat[piece])
-        inside[piece] = rule(values)
-        if values.dtype.kind == "f":
-            inside[piece] &= np.isfinite(values)
-    return inside.reshape(volume.spatial_shape, order="F")
 
 
 def _summary(mask: Volume) -> tuple[float, float, int, bool]:
@@ -216,7 +206,7 @@ def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:
     raise FileError(mask.path, cause, "resample it onto the image's grid, or fix its header")
 
 
-def voxels_apart(one: Mask | Volume | Grid, like: Volume | Grid) -> float:
+def voxels_apart(one: Mask | Volume, like: Volume) -> float:
     """Return the largest distance between corners of two images of one shape, in voxels."""
     if not (one.placed and like.placed) or np.array_equal(one.affine, like.affine, True):
         return 0.0
@@ -248,28 +238,28 @@ def found_for(unmasked: str | None) -> FoundMask | None:
     if unmasked in (None, "nonzero"):
         return None
     if not to_be_found(unmasked):
-        words = ", ".join(get_args(Unmasked))
-        raise InvalidValueError(
-            f"mask of scans without one must be one of {words}, not {unmasked!r}"
-        )
+        words = f"one of {', '.join(get_args(Unmasked))}, not {unmasked!r}"
+        raise InvalidValueError(f"mask of scans without one must be {words}")
     return unmasked
 
 
-def mark_found_brain(header: Any, version: str) -> None:
-    """Write into a NIfTI header that the image is a mask of the brain that deepbet found.
+def like_found_brain(scan: Volume, version: str) -> Volume:
+    """Return a scan whose header says that it is a mask of the brain, found by deepbet.
 
     Parameters
     ----------
-    header : to be changed.
+    scan : on whose grid the mask is.
     version : of deepbet.
     """
+    header = nifti_header(scan, "uint8")
     header["descrip"] = f"{_MARK}, deepbet {version}"[:79]
     header["intent_code"], header["intent_name"], header["aux_file"] = 0, b"", b""
+    return replace(scan, header=header)
 
 
-def holds_found_brain(header: Any) -> bool:
+def _holds_found_brain(header: Header) -> bool:
     """Tell whether a header says that the image is a mask of the brain that deepbet found."""
-    if "descrip" not in header.keys():  # noqa: SIM118 - a header is no dictionary
+    if not isinstance(header, Nifti1Header):
         return False
     return bytes(header["descrip"].tobytes()).startswith(_MARK.encode())
 

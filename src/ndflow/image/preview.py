@@ -14,6 +14,7 @@ the background is that of the page. Pictures in colour have a palette.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import math
 import re
@@ -48,10 +49,9 @@ _PATH = re.compile(r"(M[0-9]+ [0-9]+[hv][0-9]+)*")
 _MAX_LENGTH = 56  # voxels along each axis of a small volume
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_KEYWORD = b"ndflow\0"
+_KEYWORD = "ndflow"
 _GREY, _PALETTE = 0, 3  # what the pixels mean
 _SUB = 1  # the filter: each pixel less its left neighbour
-_MOST = 1 << 26  # bytes of a file, and pixels that it may claim to have
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,10 @@ def preview_of(
             result = _turned(volume, imap.flat, orientation)[plane]
             after.append(_drawn(imap.values(result), shown, sizes))
         else:
-            after.append(_mapped(before[-1], imap))
+            after.append(before[-1].copy())
+            drawn = np.isfinite(before[-1])
+            with np.errstate(over="ignore", invalid="ignore"):
+                after[-1][drawn] = imap(before[-1][drawn])
         if ill is not None:
             lesions.append(np.nan_to_num(_drawn(ill[plane], shown, sizes)))
     old, old_window = _greys(before)
@@ -152,41 +155,29 @@ def preview_bytes(preview: Preview) -> bytes:
 
 
 def read_preview(path: AnyPath) -> Preview:
-    """Read a preview.
+    """Read a preview; this needs Pillow, which comes with matplotlib.
 
     Raises
     ------
     FileError : if there is none, or it is damaged.
     """
+    from PIL import Image
+
+    with open_file(path) as file:
+        content = io.BytesIO(file.read())
     try:
-        chunks = _chunks(path)
-        width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
-        if not 0 < width * height <= _MOST:
-            raise ValueError("size")
-        data = zlib.decompressobj().decompress(chunks[b"IDAT"], (width + 1) * height)
-        rows = np.frombuffer(data, np.uint8).reshape(height, width + 1)
-        if not (rows[:, 0] == _SUB).all():
-            raise ValueError("filter")
-        note = json.loads(chunks[b"tEXt"].removeprefix(_KEYWORD))
-        before, after = (_window(note[name]) for name in ("before", "after"))
+        with Image.open(content, formats=["PNG"]) as picture:
+            greys = np.asarray(picture)
+            note = json.loads(picture.info[_KEYWORD])
+        before, after = ((float(a), float(b)) for a, b in (note["before"], note["after"]))
         widths = tuple(int(part) for part in note["widths"])
-        if not (widths and min(widths) > 0 and sum(widths) <= width):
-            raise ValueError("widths")
-        if not _PATH.fullmatch(note["lesion"]):
+        half, lesion = len(greys) // 2, note["lesion"]
+        if not _PATH.fullmatch(lesion):  # which goes into a page as it is
             raise ValueError("lesion")
-    except (LookupError, TypeError, ValueError, ArithmeticError, struct.error, zlib.error):
+        return Preview(greys[:half], greys[half:], before, after, widths, lesion)
+    except (LookupError, TypeError, ValueError, ArithmeticError, OSError, SyntaxError):
         cause = "not a preview, or damaged"
         raise FileError(path, cause, "remove it, and run the study again") from None
-    greys = np.cumsum(rows[:, 1:], axis=1, dtype=np.uint8)
-    half = height // 2
-    return Preview(greys[:half], greys[half:], before, after, widths, note["lesion"])
-
-
-def _window(given: Any) -> Window:
-    low, high = (float(end) for end in given)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError("window")
-    return low, high
 
 
 def axes_of(affine: FloatArray) -> tuple[NDArray[Any], FloatArray]:
@@ -245,15 +236,7 @@ def _drawn(plane: NDArray[Any], shown: BoolArray, spacing: Sequence[float]) -> F
     if first.size:
         part = part[first[0] : first[-1] + 1, second[0] : second[-1] + 1]
         part = np.pad(part, _MARGIN, constant_values=np.nan)
-    return np.rot90(square(part, *spacing))
-
-
-def _mapped(plane: FloatArray, imap: Map) -> FloatArray:
-    result = plane.copy()
-    shown = np.isfinite(plane)
-    with np.errstate(over="ignore", invalid="ignore"):
-        result[shown] = imap(plane[shown])
-    return result
+    return np.rot90(_square(part, *spacing))
 
 
 def _greys(planes: Sequence[FloatArray]) -> tuple[Greys, Window]:
@@ -300,37 +283,30 @@ def upright(volume: Volume, inside: Inside) -> tuple[FloatArray, tuple[float, ..
     return _turned(volume, values, orientation), tuple(spacing.tolist())
 
 
-def fullest(picture: FloatArray, axis: int) -> int:
-    """Return the index along an axis of the slice with the most voxels inside (not NaN)."""
-    return _largest(np.isfinite(picture), axis)
-
-
-def slice_at(picture: FloatArray, spacing: tuple[float, ...], axis: int, place: int) -> FloatArray:
-    """Return a slice of an upright volume for display, with square pixels.
+def fullest_slice(picture: FloatArray, spacing: tuple[float, ...]) -> FloatArray:
+    """Return the axial slice with the most voxels inside, with square pixels.
 
     Parameters
     ----------
     picture, spacing : as returned by `upright`.
-    axis, place : across which axis, and where along it.
 
     Returns
     -------
-    plane : rows from top to bottom. Up (axial: front) is at the top, and right (sagittal: front) is
-        on the right.
+    plane : rows from top to bottom: the front is at the top, and right is on the right.
     """
-    first, second = (size for other, size in enumerate(spacing) if other != axis)
-    return np.rot90(square(np.take(picture, place, axis=axis), first, second))
+    place = _largest(np.isfinite(picture), _AXES[0])
+    return np.rot90(_square(picture[:, :, place], *spacing[:2]))
 
 
-def square(plane: FloatArray, first: float, second: float) -> FloatArray:
+def _square(plane: FloatArray, first: float, second: float) -> FloatArray:
     """Resample a plane of this spacing to square pixels, each that of the nearest voxel."""
     unit = min(first, second)
     rows, columns = (
         (np.arange(max(1, round(length * size / unit))) * unit / size).astype(int)
         for length, size in zip(plane.shape, (first, second), strict=True)
     )
-    square: FloatArray = plane[np.ix_(rows, columns)]
-    return square
+    resampled: FloatArray = plane[np.ix_(rows, columns)]
+    return resampled
 
 
 def small_volume(picture: FloatArray, spacing: tuple[float, ...]) -> bytes:
@@ -384,7 +360,7 @@ def encode_png(
     colour, level = (_PALETTE, 9) if palette else (_GREY, 1)  # 9 saves little of greys, and is slow
     chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))]
     if note is not None:
-        chunks.append((b"tEXt", _KEYWORD + json.dumps(note).encode("ascii")))
+        chunks.append((b"tEXt", f"{_KEYWORD}\0{json.dumps(note)}".encode("ascii")))
     colours = bytes.fromhex("".join(palette).replace("#", ""))
     chunks.append((b"PLTE", colours) if palette else (b"tRNS", b"\0\0"))
     chunks += [(b"IDAT", zlib.compress(rows.tobytes(), level)), (b"IEND", b"")]
@@ -392,22 +368,3 @@ def encode_png(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
         for kind, data in chunks
     )
-
-
-def _chunks(path: AnyPath) -> dict[bytes, bytes]:
-    """Return the chunks of a file; those of a kind that occurs repeatedly are joined."""
-    with open_file(path) as file:
-        content = file.read(_MOST)
-    if not content.startswith(_SIGNATURE):
-        raise ValueError("signature")
-    found: dict[bytes, bytes] = {}
-    place = len(_SIGNATURE)
-    while place < len(content):
-        (length,) = struct.unpack_from(">I", content, place)
-        kind, data = content[place + 4 : place + 8], content[place + 8 : place + 8 + length]
-        (checksum,) = struct.unpack_from(">I", content, place + 8 + length)
-        if zlib.crc32(kind + data) != checksum:
-            raise ValueError("checksum")
-        found[kind] = found.get(kind, b"") + data
-        place += 12 + length
-    return found

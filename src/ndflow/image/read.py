@@ -1,38 +1,57 @@
-"""Reading volumes: from files, nibabel images and arrays; and image formats by file name."""
+"""Reading volumes: from files, nibabel images and arrays; and image formats by file name.
+
+NIfTI-1 and NIfTI-2 are read in both byte orders, as a single file or as a pair of header and data,
+and FreeSurfer's MGH. nibabel takes the fields of a header apart; nothing in them is believed, and
+no memory is spent on what they announce, before it has been checked.
+
+An MGH file begins with a header of fixed size. After the voxels come a footer of five numbers (TR,
+flip angle, TE, TI and field of view), which nibabel counts as part of the header, and tags of
+FreeSurfer (command lines, a colour table), each with a small number. Both may be missing, but
+nothing else may follow: a damaged header can give fewer voxels than there are, and then the rest of
+them would be taken for a footer. Everything is big-endian.
+"""
 
 from __future__ import annotations
 
+import logging
 import math
 import os
-from contextlib import ExitStack
+import struct
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from nibabel.freesurfer.mghformat import MGHHeader, MGHImage
-from nibabel.nifti1 import Nifti1Pair
-from nibabel.spatialimages import SpatialImage
+from nibabel.nifti1 import Nifti1Extension, Nifti1Header, Nifti1Pair, data_type_codes, xform_codes
+from nibabel.nifti2 import Nifti2Header
+from nibabel.spatialimages import HeaderDataError, SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.stream import DEFAULT_MAX_BYTES, is_compressed, open_stream, sha256_of
-from ndflow.image.headers import (
-    MOST_AFTER,
-    MOST_BYTES,
-    affine_of,
-    new_nifti,
-    read_header,
-    refuse_other_type,
-    shape_problem,
-    whole_header,
-    without_voxels,
-)
+from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, is_compressed, open_stream, sha256_of
 from ndflow.image.volume import Header, Volume
 from ndflow.values import FloatArray
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
 IMAGE_KINDS = (".nii", ".hdr", ".img", ".mgh")  # also compressed: .gz, and .mgz for .mgh.gz
+MGH_START, MGH_BYTES = 284, 90  # the offset of the first voxel, and bytes of the header in use
+
+_MOST_BEFORE = 1 << 26  # bytes before the voxels: a header with all its extensions
+_MOST_AFTER = 1 << 20  # bytes after the voxels; a colour table takes 100,000
+_DAMAGED = "its header is damaged: copy or download it again"
+_CONVERT = "convert it to a real-valued image first, one for each part or colour"
+_NIFTI = {348: Nifti1Header, 540: Nifti2Header}  # by the size of the fixed part
+_MGH_VERSION = b"\0\0\0\1"  # the only one; every file begins with it
+_FOOTER_BYTES = 20
+_PLAUSIBLE = 1e-6, 1e9  # magnitudes of the numbers in a footer, if they are not 0
+_LAST_TAG = 255  # the highest that FreeSurfer has given out is below 50
+_PADDING = 4096  # most zeros at the end of a file
+
+# nibabel logs what it corrects in a header; silent unless the application configures logging.
+_LOG = logging.getLogger(__name__)
+_LOG.addHandler(logging.NullHandler())
 
 
 def read_volume(
@@ -57,68 +76,53 @@ def read_volume(
     InvalidValueError : if an array or an image in memory is not such a volume.
     """
     if isinstance(source, np.ndarray):
-        return _from_array(source, called)
+        _refuse_array(called, source)
+        return Volume(called, (), _fortran(source), 1.0, 0.0, None, np.eye(4), placed=False)
     if isinstance(source, SpatialImage):
         return _from_image(source, called)
-    path = _path(source)
-    head, data = pair_names(path) or (path, path)
+    head, data = _head_and_data(source)
     files = []
     with ExitStack() as stack:
         stream = stack.enter_context(open_stream(head, max_bytes=max_bytes))
-        header, gap = read_header(stream, single=head == data)
+        header, gap = _read_header(stream, single=head == data)
         if head == data:
             before = stream.read(gap, "header extensions").tobytes()
         else:
-            before = stream.finish(MOST_BYTES)
+            before = stream.finish(_MOST_BEFORE)
             files.append(FileHash(head, stream.sha256))
             stream = stack.enter_context(open_stream(data, max_bytes=max_bytes))
             stream.read(gap, "gap before the voxels")
         shape, dtype = _shape(header), header.get_data_dtype()
         voxels = stream.read(math.prod(shape) * dtype.itemsize, "voxels")
         stored = voxels.view(dtype).reshape(shape, order="F")
-        after = stream.finish(MOST_AFTER)
+        after = stream.finish(_MOST_AFTER)
         files.append(FileHash(data, stream.sha256))
-    header = whole_header(path, header, before, after)
-    if isinstance(header, MGHHeader):
-        refuse_other_type(path, stored)
+    path = os.fspath(source)
+    header = _whole_header(path, header, before, after)
     slope, inter = header.get_slope_inter()
     if slope is None:
         slope, inter = 1.0, 0.0
-    return Volume(path, tuple(files), stored, slope, inter, header, affine_of(path, header))
+    return Volume(path, tuple(files), stored, slope, inter, header, _affine(path, header))
 
 
-class Grid(NamedTuple):
-    """Where the voxels of an image lie, see `Volume`."""
-
-    path: str
-    shape: tuple[int, ...]
-    affine: FloatArray
-    placed: bool
-
-    @property
-    def spatial_shape(self) -> tuple[int, ...]:
-        """The length of each spatial axis, without the axes of length 1 that may follow."""
-        return self.shape[:3]
-
-
-def read_grid(source: Source, *, called: str = "the image") -> Grid:
-    """Return where the voxels of an image lie, from its header alone; see `read_volume`."""
+def read_grid(source: Source, *, called: str = "the image") -> Volume:
+    """Return an image without its voxels, from the header alone; see `read_volume`."""
     if isinstance(source, np.ndarray):
-        _refuse_array(called, source)
-        return Grid(called, source.shape, np.eye(4), placed=False)
+        return read_volume(source, called=called)
     if isinstance(source, SpatialImage):
-        name = source.get_filename() or called
-        affine = affine_of(name, source.header) if source.affine is None else source.affine
-        return Grid(name, source.shape, np.asarray(affine, dtype=np.float64), placed=True)
-    path = _path(source)
-    head, data = pair_names(path) or (path, path)
-    with open_stream(head) as stream:
-        header, _ = read_header(stream, single=head == data)
-    return Grid(path, _shape(header), affine_of(path, header), placed=True)
+        name, shape, header = source.get_filename() or called, source.shape, source.header
+        affine = _affine(name, header) if source.affine is None else np.array(source.affine, float)
+    else:
+        name = os.fspath(source)
+        head, data = _head_and_data(source)
+        with open_stream(head) as stream:
+            header, _ = _read_header(stream, single=head == data)
+        shape, affine = _shape(header), _affine(name, header)
+    return Volume(name, (), _no_voxels(shape), 1.0, 0.0, header, affine)
 
 
-def _shape(header: Header) -> tuple[int, ...]:
-    return tuple(int(length) for length in header.get_data_shape())
+def _no_voxels(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    return np.broadcast_to(np.uint8(0), shape)  # takes no memory
 
 
 def files_of(source: Source) -> tuple[str, ...]:
@@ -128,22 +132,10 @@ def files_of(source: Source) -> tuple[str, ...]:
     if isinstance(source, SpatialImage):
         holders = (source.file_map or {}).values()
         return tuple(str(holder.filename) for holder in holders if holder.filename)
-    path = _path(source)
-    return pair_names(path) or (path,)
+    return tuple(dict.fromkeys(_head_and_data(source)))
 
 
-def _path(source: str | os.PathLike[str]) -> str:
-    if not isinstance(source, str | os.PathLike):
-        raise InvalidValueError(
-            f"an image must be a path, a nibabel image or an array, not {type(source).__name__}"
-        )
-    return os.fspath(source)
-
-
-def _from_array(array: NDArray[Any], called: str) -> Volume:
-    _refuse_array(called, array)
-    header = new_nifti(array.shape, np.eye(4))
-    return Volume(called, (), _fortran(array), 1.0, 0.0, header, np.eye(4), placed=False)
+# ── images in memory ──────────────────────────────────────────────────────────────────────────────
 
 
 def _from_image(image: SpatialImage, called: str) -> Volume:
@@ -165,12 +157,11 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
     affine = read_grid(image, called=called).affine
     if not np.isfinite(affine).all():
         raise InvalidValueError(f"{name}: its affine is not finite; correct it")
+    header = None
     if isinstance(image, Nifti1Pair | MGHImage):  # nibabel makes the header agree with the image
-        header = type(image)(without_voxels(array.shape), affine, image.header).header
-    else:
-        header = new_nifti(array.shape, affine)
-    place = affine_of(name, header)
-    return Volume(name, files, _fortran(array), slope, inter, header, place)
+        header = type(image)(_no_voxels(array.shape), affine, image.header).header
+        affine = _affine(name, header)
+    return Volume(name, files, _fortran(array), slope, inter, header, affine)
 
 
 def _hashed(image: SpatialImage) -> tuple[FileHash, ...]:
@@ -178,7 +169,7 @@ def _hashed(image: SpatialImage) -> tuple[FileHash, ...]:
 
 
 def _refuse_array(name: str, array: NDArray[Any]) -> None:
-    if problem := shape_problem(array.shape):
+    if problem := _shape_problem(array.shape):
         raise InvalidValueError(f"{name}: {'; '.join(problem)}")
     if array.dtype.kind not in "buif" or array.dtype.itemsize > 8:
         raise InvalidValueError(f"{name} holds {array.dtype}; convert it to float32 first")
@@ -188,6 +179,162 @@ def _fortran(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view in Fortran order; a copy if the order differs or the array maps a file."""
     plain = np.array(array, order="F") if isinstance(array, np.memmap) else np.asarray(array)
     return np.asfortranarray(plain.view(np.uint8) if plain.dtype == bool else plain).view()
+
+
+# ── headers of files ──────────────────────────────────────────────────────────────────────────────
+
+
+def _read_header(stream: Stream, *, single: bool) -> tuple[Header, int]:
+    """Read and check the fixed part of a header.
+
+    Parameters
+    ----------
+    stream : the file, at its beginning.
+    single : whether the voxels follow in the same file.
+
+    Returns
+    -------
+    header : nibabel's header, of the fixed part only.
+    gap : how many bytes lie between the fixed part, or the beginning of a file of data alone, and
+        the first voxel.
+
+    Raises
+    ------
+    FileError : if the header is invalid, or not that of one volume of real numbers.
+    """
+    path = stream.path
+    first = stream.read(4, "header").tobytes()
+    orders = {int.from_bytes(first, "little"): "<", int.from_bytes(first, "big"): ">"}
+    size = next((size for size in _NIFTI if size in orders), None)
+    make: Any
+    if size is not None:
+        make = _NIFTI[size]
+        block = first + stream.read(size - 4, "header").tobytes()
+        header: Header = make(block, orders[size], check=False)
+        shape, gap = _nifti_layout(path, header, single=single)
+    elif first == _MGH_VERSION and single:
+        make, gap = MGHHeader, 0
+        header = make(first + stream.read(MGH_START - 4, "header").tobytes()[: MGH_BYTES - 4])
+        shape = _shape(header)
+    else:
+        hint = "check that it is the right file, or convert it to NIfTI first"
+        raise FileError(path, "neither NIfTI nor MGH", hint)
+    if problem := _shape_problem(shape):
+        raise FileError(path, *problem)
+    _refuse_type(path, header)
+    affine = _affine(path, header)
+    is_mgh = size is None  # which stores directions, so that they must not be flat
+    finite = np.isfinite(affine).all()
+    if not finite or (is_mgh and np.linalg.matrix_rank(affine[:3, :3]) < 3):
+        raise FileError(path, "its orientation is invalid: not finite, or flat", _DAMAGED)
+    try:
+        header.get_slope_inter()
+        header.check_fix(_LOG, 40)
+    except HeaderDataError as error:
+        raise FileError(path, f"its header is invalid ({error})", _DAMAGED) from None
+    return header, gap
+
+
+def _nifti_layout(path: str, header: Header, *, single: bool) -> tuple[tuple[int, ...], int]:
+    """Check what only NIfTI has; return the shape, and the gap as `_read_header` does."""
+    magic = bytes(header["magic"].item())
+    if magic != (header.single_magic if single else header.pair_magic):
+        cause = f"not a {'single NIfTI file' if single else 'NIfTI header'}: its magic is {magic!r}"
+        hint = "name a single file .nii, and a pair .hdr and .img; convert ANALYZE 7.5 to NIfTI"
+        raise FileError(path, cause, hint)
+    axes, *lengths = header["dim"].tolist()
+    if not 1 <= axes <= 7:
+        raise FileError(path, f"its header gives {axes} axes", _DAMAGED)
+    # nibabel would take another orientation where the code is not known, and FSL would not.
+    form = "sform_code" if header["sform_code"] != 0 else "qform_code"
+    if int(header[form]) not in xform_codes.value_set("code"):
+        raise FileError(path, f"its orientation has an unknown {form}, {header[form]}", _DAMAGED)
+    least = header.single_vox_offset if single else 0
+    offset = float(header["vox_offset"]) or least
+    if not (least <= offset <= _MOST_BEFORE and offset == int(offset)):
+        ends = f"{least} is the least and {_MOST_BEFORE} the most"
+        raise FileError(path, f"vox_offset is {offset:g}, where {ends}", _DAMAGED)
+    return tuple(lengths[:axes]), int(offset) - (header.sizeof_hdr if single else 0)
+
+
+def _whole_header(path: str, header: Header, before: bytes, after: bytes) -> Header:
+    """Complete a header with what lies beyond its fixed part.
+
+    Parameters
+    ----------
+    path : the file, for messages.
+    header : of the fixed part.
+    before : what lies between the fixed part and the voxels: header extensions of NIfTI.
+    after : what follows the voxels, or the first `_MOST_AFTER` bytes of it.
+
+    Raises
+    ------
+    FileError : if an extension is invalid, or something follows that is neither padding nor MGH's.
+    """
+    is_mgh = isinstance(header, MGHHeader)
+    if after.strip(b"\0") if not is_mgh else not _is_mgh_end(after):
+        cause = "holds more than the voxels that its header describes"
+        raise FileError(path, cause, "its header is damaged, or belongs to another file")
+    if is_mgh:
+        make: Any = MGHHeader
+        return make(header.binaryblock[:MGH_BYTES] + after[:_FOOTER_BYTES])
+    at = 4
+    while before[:1].strip(b"\0") and len(before) - at >= 16:  # the first byte: whether there are
+        size, code = struct.unpack_from(header.endianness + "2i", before, at)
+        if not 8 <= size <= len(before) - at:
+            raise FileError(path, f"a header extension of {size} bytes", _DAMAGED)
+        # Always the generic class: the others would try to parse the content.
+        header.extensions.append(Nifti1Extension(code, before[at + 8 : at + size]))
+        at += size
+    return header
+
+
+def _shape(header: Header) -> tuple[int, ...]:
+    return tuple(int(length) for length in header.get_data_shape())
+
+
+def _shape_problem(shape: tuple[int, ...]) -> tuple[str, str] | None:
+    """Return what is wrong with a shape and what to try, or None for a single volume."""
+    if not shape or min(shape) < 1:
+        return f"an image of the shape {shape} has no voxels", _DAMAGED
+    if math.prod(shape[3:]) > 1:
+        several = f"{math.prod(shape[3:])} volumes in one image, of the shape {shape}"
+        return several, "give one volume: extract it (fslroi), or average them (fslmaths -Tmean)"
+    return None
+
+
+def _affine(path: str, header: Header) -> FloatArray:
+    """Return the affine from voxels to millimetres."""
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.array(header.get_best_affine(), dtype=np.float64)
+    except (HeaderDataError, ValueError) as error:
+        raise FileError(path, f"its orientation is invalid ({error})", _DAMAGED) from None
+
+
+def _refuse_type(path: str, header: Header) -> None:
+    """Refuse voxels that are not real numbers of 64 bits at most."""
+    code = int(header["type" if isinstance(header, MGHHeader) else "datatype"])
+    name = "unknown"
+    with suppress(KeyError):
+        dtype: np.dtype[Any] = header.get_data_dtype()
+        if dtype.kind in "uif" and dtype.itemsize <= 8:
+            return
+        name = str(data_type_codes.label[code])
+    raise FileError(path, f"its voxels are of the type {name} (code {code})", _CONVERT)
+
+
+def _is_mgh_end(after: bytes) -> bool:
+    """Return whether bytes can be a footer, of which the last number may lack, and tags."""
+    footer, tags = after[:_FOOTER_BYTES], after[_FOOTER_BYTES:]
+    if len(footer) % 4 or len(after) == _MOST_AFTER:
+        return False
+    sizes = np.abs(np.frombuffer(footer, ">f4"))
+    low, high = _PLAUSIBLE
+    plausible = bool(((sizes == 0) | ((sizes > low) & (sizes < high))).all())
+    if not tags.strip(b"\0"):
+        return plausible and len(tags) <= _PADDING
+    return plausible and 0 < int.from_bytes(tags[:4]) <= _LAST_TAG
 
 
 # ── names of files ────────────────────────────────────────────────────────────────────────────────
@@ -203,14 +350,15 @@ def kind_of(name: str) -> str:
     return ".mgh" if plain.endswith(".mgz") else Path(plain).suffix
 
 
-def pair_names(name: str) -> tuple[str, str] | None:
-    """Return the names of header and data if a file is one of such a pair, or None.
-
-    >>> pair_names("T1.img.gz")
-    ('T1.hdr.gz', 'T1.img.gz')
-    """
+def _head_and_data(source: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the files of header and voxels, which are one unless the name is that of a pair."""
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidValueError(
+            f"an image must be a path, a nibabel image or an array, not {type(source).__name__}"
+        )
+    name = os.fspath(source)
     if kind_of(name) not in (".hdr", ".img"):
-        return None
+        return name, name
     compression = name[-3:] if is_compressed(name) else ""
     base = name.removesuffix(compression)
     upper = base[-4:].isupper()

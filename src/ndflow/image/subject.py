@@ -18,8 +18,6 @@ CHANNEL = r"[A-Za-z0-9][A-Za-z0-9_+-]*"  # the name of a channel
 ANY_CHANNEL = "intensity"  # the channel of an image where nobody has said what it shows
 _MOST = 4  # channels
 
-_NOTHING: Mapping[str, str] = {}  # shared, because there may be many subjects
-
 
 class TissueMaps(NamedTuple):
     """The tissue probability maps of a subject, on its grid; None where there is none."""
@@ -58,10 +56,7 @@ class Output(NamedTuple):
     name: str
     image: str
     sidecar: str
-    metadata: Mapping[str, object] = _NOTHING
-
-
-_NO_OUTPUTS: Mapping[str, Output] = {}
+    metadata: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +83,8 @@ class Subject:
     site: str | None = None
     name: str = ""
     origin: str = ""
-    covariates: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    outputs: Mapping[str, Output] = field(default_factory=lambda: _NO_OUTPUTS)
+    covariates: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, Output] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the channels; a single image is that of an unnamed channel."""
@@ -132,7 +127,7 @@ class Subject:
     @property
     def has_brain_mask(self) -> bool:
         """Whether it has a mask of the brain, and not all voxels but 0, or the foreground."""
-        return self.mask is not None and not (to_be_found(self.mask) and self.mask == AUTO)
+        return self.mask is not None and not (isinstance(self.mask, str) and self.mask == AUTO)
 
     @property
     def finds_brain(self) -> bool:

@@ -1,6 +1,6 @@
 """A volume as it is stored in a file, with all that is needed to write another one like it.
 
-`read` makes it, `headers` parses what files say about it, and `write` writes another one.
+`read` makes it, and `write` writes another one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Volume:
     files : all files that it was read from, with their hashes; none for an image in memory.
     stored : the voxels as they are stored, read-only, in Fortran order.
     slope, inter : a value is ``slope · stored + inter``.
-    header : nibabel's header.
+    header : nibabel's header; None for an array, and formats other than NIfTI and MGH.
     affine : from voxels to millimetres.
     placed : whether the affine is meaningful; a bare array has no place in space.
     """

@@ -5,6 +5,7 @@ A file is never held in memory as a whole, and appears complete or not at all.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -13,17 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from nibabel.freesurfer.mghformat import MGHHeader, MGHImage
-from nibabel.nifti1 import Nifti1Image
-from nibabel.nifti2 import Nifti2Header, Nifti2Image
+from nibabel.nifti1 import Nifti1Header, Nifti1Image, Nifti1PairHeader
+from nibabel.nifti2 import Nifti2Header, Nifti2Image, Nifti2PairHeader
 from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file, sync
 from ndflow.files.stream import GzipWriter, Hashed, gzip_writer, is_compressed
-from ndflow.image.headers import MGH_TYPES, header_bytes, mgh_header, nifti_header
-from ndflow.image.read import IMAGE_KINDS, kind_of, pair_names
-from ndflow.image.volume import Volume, slices
+from ndflow.image.read import IMAGE_KINDS, MGH_BYTES, MGH_START, files_of, kind_of
+from ndflow.image.volume import Header, Volume, slices
+from ndflow.values import FloatArray
+
+_MGH_TYPES = ("uint8", "uint16", "int16", "int32", "float32")
+_LONGEST_AXIS = 32767  # of NIfTI-1
 
 
 class Written(NamedTuple):
@@ -45,11 +49,7 @@ def check_output(
 ) -> None:
     """Raise, before any work, the error that `write_volume` would raise; parameters as there."""
     inputs = tuple(inputs)
-    names = _files(path)
-    if kind_of(names[0]) == ".mgh" and dtype not in MGH_TYPES:
-        cause = f"MGH files cannot hold {dtype}"
-        raise FileError(path, cause, f"use {', '.join(MGH_TYPES)}, or write NIfTI")
-    for name in names:
+    for name in _files(path, dtype):
         check_new(name, force=force, inputs=inputs)
 
 
@@ -86,16 +86,17 @@ def write_volume(
     Raises
     ------
     FileError : if a file may not or cannot be written.
-    InvalidValueError : if the type is unknown, or `chunks` do not hold one value per voxel.
+    InvalidValueError : if `chunks` do not hold one value per voxel.
     """
-    names = _files(path)
+    names = _files(path, dtype)
+    head, tail = io.BytesIO(), b""
     if kind_of(names[0]) == ".mgh":
-        if scaling != (1.0, 0.0):
-            raise FileError(path, "MGH files have no scaling", "write NIfTI")
-        header = mgh_header(like, dtype)
+        header = _mgh_header(like, dtype)
+        head.write(header.binaryblock[:MGH_BYTES].ljust(MGH_START, b"\0"))
+        tail = header.binaryblock[MGH_BYTES:]
     else:
         header = nifti_header(like, dtype, single=len(names) == 1, scaling=scaling)
-    head, tail = header_bytes(header)
+        header.write_to(head)
     stored = np.dtype(dtype).newbyteorder(header.endianness)
     keep = (*inputs, *(read.file for read in like.files))
     clipped = 0
@@ -108,7 +109,7 @@ def write_volume(
                 compressors.enter_context(gzip_writer(file)) if is_compressed(name) else file
                 for name, file in zip(names, hashed, strict=True)
             ]
-            writers[0].write(head)
+            writers[0].write(head.getvalue())
             for piece, count in _cast_chunks(chunks, like.flat.size, stored):
                 writers[-1].write(piece.view(np.uint8).data)
                 clipped += count
@@ -150,7 +151,7 @@ def make_image(
     """
     kind: Any
     if isinstance(like.header, MGHHeader):
-        kind, header = MGHImage, mgh_header(like, dtype)
+        kind, header = MGHImage, _mgh_header(like, dtype)
     else:
         header = nifti_header(like, dtype)
         kind = Nifti2Image if isinstance(header, Nifti2Header) else Nifti1Image
@@ -207,13 +208,65 @@ def _cast_chunks(
         raise InvalidValueError(f"chunks hold {wrong} values than the {size} voxels of the image")
 
 
-def _files(path: AnyPath) -> tuple[str, ...]:
+def _files(path: AnyPath, dtype: str) -> tuple[str, ...]:
     """Return the files of an image: one, or a pair of header and data."""
-    name = os.fspath(path)
-    if kind_of(name) not in IMAGE_KINDS:
-        raise FileError(
-            path,
-            "its name does not end like that of an image",
-            "end it with .nii.gz, or with / if it is a folder",
-        )
-    return pair_names(name) or (name,)
+    kind = kind_of(os.fspath(path))
+    if kind not in IMAGE_KINDS:
+        cause = "its name does not end like that of an image"
+        raise FileError(path, cause, "end it with .nii.gz, or with / if it is a folder")
+    if kind == ".mgh" and dtype not in _MGH_TYPES:
+        hint = f"use {', '.join(_MGH_TYPES)}, or write NIfTI"
+        raise FileError(path, f"MGH files cannot hold {dtype}", hint)
+    return files_of(path)
+
+
+# ── headers ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def new_nifti(shape: tuple[int, ...], affine: FloatArray, code: str) -> Header:
+    """Return a NIfTI header for an image that has none, with a code of nibabel for its affine."""
+    header: Any = Nifti2Header() if max(shape) > _LONGEST_AXIS else Nifti1Header()  # type: ignore[no-untyped-call]
+    header.set_data_shape(shape)
+    header.set_sform(affine, code)
+    header.set_qform(affine, code)
+    header.set_xyzt_units("mm")
+    return header
+
+
+def nifti_header(
+    like: Volume, dtype: str, *, single: bool = True, scaling: tuple[float, float] = (1.0, 0.0)
+) -> Header:
+    """Return a NIfTI header for a new image with the geometry of another.
+
+    Parameters
+    ----------
+    like : the other image. All of a NIfTI header is kept except the type of the voxels, their
+        scaling and the display range (``cal_min``, ``cal_max``).
+    dtype : the type of the new voxels.
+    single : whether it is written as a single file, or as a pair of header and data.
+    scaling : slope and intercept of the new voxels.
+    """
+    header = like.header
+    if not isinstance(header, Nifti1Header):
+        header = new_nifti(like.shape, like.affine, "scanner" if like.placed else "aligned")
+    kinds: Any = (Nifti1PairHeader, Nifti1Header)
+    if isinstance(header, Nifti2Header):
+        kinds = (Nifti2PairHeader, Nifti2Header)
+    new = kinds[single](header.binaryblock, header.endianness, False, header.extensions)
+    new["magic"] = new.single_magic if single else new.pair_magic
+    new.set_data_dtype(np.dtype(dtype))
+    new["vox_offset"] = 0  # nibabel adds the length of the extensions
+    new["scl_slope"], new["scl_inter"] = scaling
+    new["cal_min"] = new["cal_max"] = 0
+    return new
+
+
+def _mgh_header(like: Volume, dtype: str) -> Header:
+    """Return an MGH header with the geometry of another image; all but the type is kept."""
+    header = like.header
+    if not isinstance(header, MGHHeader):
+        make: Any = MGHImage
+        header = make(np.broadcast_to(np.uint8(0), like.spatial_shape), like.affine).header
+    new: Any = header.copy()
+    new.set_data_dtype(np.dtype(dtype))
+    return new

@@ -10,8 +10,7 @@ from pathlib import Path
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
 from ndflow.files.manifest import list_outputs, not_ours, relative_outputs
-from ndflow.image.headers import nifti_header
-from ndflow.image.mask import mark_found_brain
+from ndflow.image.mask import like_found_brain
 from ndflow.image.subject import Subject
 from ndflow.image.write import write_volume
 from ndflow.methods.base import method_of
@@ -129,9 +128,7 @@ class FitStep(Step):
 def _write_mask(path: Path, voxels: Voxels, scan: Subject, pending: ExitStack) -> dict[Path, str]:
     """Write a brain mask that was found, marked as such."""
     like = voxels.volumes[scan.channels.index(scan.mask_channel)]
-    header = nifti_header(like, "uint8")
-    mark_found_brain(header, deepbet_version())
-    like = replace(like, header=header)
+    like = like_found_brain(like, deepbet_version())
     inside = [voxels.inside[:]]
     return write_volume(path, like, inside, dtype="uint8", force=True, pending=pending).sha256
 

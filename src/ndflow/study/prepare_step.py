@@ -39,12 +39,11 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes, contents
 from ndflow.files.manifest import list_outputs, outputs_in, relative_outputs, write_pending
 from ndflow.files.outputs import sidecar_of
-from ndflow.image.headers import new_nifti, nifti_header
-from ndflow.image.mask import BRAIN, BoolArray, mark_found_brain, misalignment_warnings
-from ndflow.image.read import Grid, read_grid, read_volume
+from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, misalignment_warnings
+from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import ANY_CHANNEL, Subject, TissueMaps
 from ndflow.image.volume import Volume
-from ndflow.image.write import write_volume
+from ndflow.image.write import new_nifti, write_volume
 from ndflow.options import Preparing
 from ndflow.preparation.brain import (
     T1W,
@@ -448,7 +447,7 @@ def _read_raw(scan: Subject, choices: Choices, max_bytes: int) -> _Raw:
     return _Raw(voxels, brain, lesion, tuple(maps), files, tuple(warnings))
 
 
-def _refuse_unplaced(volume: Grid) -> None:
+def _refuse_unplaced(volume: Volume) -> None:
     """Refuse a single slice, and a scan whose header does not say where its voxels are."""
     if len(volume.spatial_shape) < 3 or min(volume.spatial_shape) < 2:
         raise FileError(volume.path, "a single slice cannot be prepared", "give a whole volume")
@@ -527,9 +526,7 @@ class _Writer:
         """Write masks, and the maps of tissues that were found, in steps as of `in_steps`."""
         marked = like
         if self._choices.mask == BRAIN:
-            header = nifti_header(like, "uint8")
-            mark_found_brain(header, deepbet_version())
-            marked = replace(like, header=header)
+            marked = like_found_brain(like, deepbet_version())
         self.volume(paths.mask, marked, brain, dtype="uint8")
         if tissues is not None:
             ours = self._choices.tissues == "found"

@@ -241,7 +241,7 @@ class PlainNames:
 
     def output(self, subject: Subject, image: str, name: str) -> Output:
         """Return where the result of an image goes; see `Naming`."""
-        return Output(name, f"images/{name}.nii.gz", f"maps/{name}.json")
+        return Output(name, f"images/{name}.nii.gz", f"maps/{name}.json", {})
 
 
 def named(
@@ -343,7 +343,7 @@ def read_study_scans(path: Path, channels: Sequence[str] = ()) -> list[Subject]:
         name = cells.get("name", "")
         called = cells.get("scan", name) if together else name
         channel = cells.get("channel", channels[0]) if together else (*channels, ANY_CHANNEL)[0]
-        output = Output(name, cells.get("output", ""), cells.get("sidecar", ""))
+        output = Output(name, cells.get("output", ""), cells.get("sidecar", ""), {})
         images, outputs = {channel: one.image}, {channel: output}
         if whole := scans.get(called):
             images, outputs = {**whole.images, **images}, {**whole.outputs, **outputs}
