@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from ndflow import Histogram
-from ndflow.methods.base import Joined, LandmarkMethod, Method
+from ndflow.methods.base import LandmarkMethod, Method, Solution
 from ndflow.options import METHODS, Options
 from ndflow.population import Landmarks
 
@@ -23,6 +23,6 @@ def measure(name: str, histogram: Histogram, **options: Any) -> Landmarks:
     return LANDMARK_METHODS[name].measure(histogram, Options(method=name, **options))
 
 
-def join(own: Landmarks, target: Landmarks) -> Joined:
+def join(own: Landmarks, target: Landmarks) -> Solution:
     """Return the map from the landmarks of a scan to those of a target."""
     return LANDMARK_METHODS[own.method].join(own.values, target.values)

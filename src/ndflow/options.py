@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import cache
@@ -62,140 +63,98 @@ Step = Literal["read", "fit", "average", "match", "write"]
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def _option(default: Any, text: str, step: Step, **more: bool | str) -> Any:
+def _option(
+    default: Any,
+    step: Step,
+    *,
+    by_preset: bool = False,
+    expert: bool = False,
+    metavar: str | None = None,
+) -> Any:
     """Return the field of an option.
 
     Parameters
     ----------
     default : where neither the user nor a preset decides.
-    text : its explanation.
     step : the step of the work that it belongs to.
-    more : ``by_preset``, whether a preset decides it; ``expert``, whether it is typed as ``--set
-        NAME=VALUE``; and ``metavar``, what stands for its value in the help.
+    by_preset : whether a preset decides it.
+    expert : whether it is typed as ``--set NAME=VALUE``.
+    metavar : what stands for its value in the help.
     """
-    usual = {"by_preset": False, "expert": False, "metavar": None}
-    return field(default=default, metadata={"text": text, "step": step} | usual | more)
+    more = {"step": step, "by_preset": by_preset, "expert": expert, "metavar": metavar}
+    return field(default=default, metadata=more)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a user, or a preset, chose about the results of a scan or a study."""
+    """What a user, or a preset, chose about the results of a scan or a study.
 
-    mode: ModeName = _option(
-        "individual",
-        "Match each scan (individual); only the average of each site, which keeps differences "
-        "between its scans (site); or first the site, then each scan (two-level).",
-        "average",
-        by_preset=True,
-    )
-    average: Average = _option(
-        "density",
-        "Average the densities of scans, as in the paper (density), or their quantiles, which "
-        "keeps peaks sharp (quantile).",
-        "average",
-        by_preset=True,
-        expert=True,
-    )
-    balance: tuple[str, ...] = _option(
-        (),
-        "Weight scans in references so that these covariates, such as age and sex, are alike at "
-        "all sites.",
-        "average",
-        metavar="NAME...",
-    )
-    effective_count: float = _option(
-        1e4,
-        "How many independent voxels a scan counts as at most; larger numbers let its density "
-        "follow finer detail of the histogram.",
-        "fit",
-        expert=True,
-        metavar="N",
-    )
-    method: MethodName = _option(
-        "ndflow",
-        "The density flow (ndflow); mean and standard deviation of the density (affine) or the "
-        "voxels (zscore); or, to compare with, nyul, quantile or hellier.",
-        "match",
-    )
-    proportions: Proportions = _option(
-        "average",
-        "Match scans to the average density of the reference (average), or to its tissues in "
-        "the scan's own proportions: of its tissue maps (tissue), or estimated (adaptive).",
-        "match",
-        by_preset=True,
-    )
-    freeze: tuple[str, ...] = _option(
-        (),
-        "Keep components of the scan's density where the alignment puts them: by index (3), weight "
-        "(weight<0.02) or intensity (900:1200). On the command line, commas separate rules.",
-        "match",
-        expert=True,
-        metavar="RULE",
-    )
-    objective: Objective = _option(
-        "l2",
-        "What the match minimises: the L2 divergence of the paper (l2), or the Cramér distance "
-        "(cramer), which is sensitive to light tails too.",
-        "match",
-        by_preset=True,
-        expert=True,
-    )
-    regularisation: float = _option(
-        1e-3,
-        "How strongly the components of the scan are held back from moving, from 0 (not at all).",
-        "match",
-        by_preset=True,
-        expert=True,
-        metavar="NUMBER",
-    )
-    solver: Solver = _option(
-        "exact",
-        "Compute the flow in closed form (exact), or integrate it step by step as in the paper "
-        "(rk4).",
-        "match",
-        expert=True,
-    )
-    landmarks: int = _option(
-        11,
-        "How many percentiles nyul matches, from the 1st to the 99th.",
-        "match",
-        expert=True,
-        metavar="N",
-    )
-    scale: Scale | None = _option(
-        None,
-        "The units of the result: mean 500, standard deviation 125 (positive); mean 0, standard "
-        "deviation 1 (standard); or those of a target image (target). Default: target for an "
-        "image, or else positive (standard with zscore).",
-        "match",
-    )
-    range: tuple[float, float] | None = _option(
-        None,
-        "Where the 0.1st and 99.9th percentiles of the target lie in the result, instead of "
-        "a scale.",
-        "match",
-        metavar="LOW HIGH",
-    )
-    outside: Outside | None = _option(
-        None,
-        "Voxels outside the mask become 0 (zero), stay as they are (keep), or are mapped like the "
-        "others (map). Default: zeros stay zero and the rest is mapped.",
-        "write",
-        expert=True,
-    )
-    dtype: DType = _option(
-        "float32", "The data type of the result, such as int16.", "write", metavar="TYPE"
-    )
-    force: bool = _option(
-        False, "Replace results of ndflow that exist already, never other files.", "write"
-    )
-    max_bytes: int = _option(
-        4 << 30,
-        "The largest file that is read, in bytes after decompression.",
-        "read",
-        expert=True,
-        metavar="N",
-    )
+    Attributes
+    ----------
+    mode
+        Match each scan (individual); only the average of each site, which keeps differences between
+        its scans (site); or first the site, then each scan (two-level).
+    average
+        Average the densities of scans, as in the paper (density), or their quantiles, which keeps
+        peaks sharp (quantile).
+    balance
+        Weight scans in references so that these covariates, such as age and sex, are alike at all
+        sites.
+    effective_count
+        How many independent voxels a scan counts as at most; larger numbers let its density follow
+        finer detail of the histogram.
+    method
+        The density flow (ndflow); mean and standard deviation of the density (affine) or the voxels
+        (zscore); or, to compare with, nyul, quantile or hellier.
+    proportions
+        Match scans to the average density of the reference (average), or to its tissues in the
+        scan's own proportions: of its tissue maps (tissue), or estimated (adaptive).
+    freeze
+        Keep components of the scan's density where the alignment puts them: by index (3), weight
+        (weight<0.02) or intensity (900:1200). On the command line, commas separate rules.
+    objective
+        What the match minimises: the L2 divergence of the paper (l2), or the Cramér distance
+        (cramer), which is sensitive to light tails too.
+    regularisation
+        How strongly the components of the scan are held back from moving, from 0 (not at all).
+    solver
+        Compute the flow in closed form (exact), or integrate it step by step as in the paper (rk4).
+    landmarks
+        How many percentiles nyul matches, from the 1st to the 99th.
+    scale
+        The units of the result: mean 500, standard deviation 125 (positive); mean 0, standard
+        deviation 1 (standard); or those of a target image (target). Default: target for an image,
+        or else positive (standard with zscore).
+    range
+        Where the 0.1st and 99.9th percentiles of the target lie in the result, instead of a scale.
+    outside
+        Voxels outside the mask become 0 (zero), stay as they are (keep), or are mapped like the
+        others (map). Default: zeros stay zero and the rest is mapped.
+    dtype
+        The data type of the result, such as int16.
+    force
+        Replace results of ndflow that exist already, never other files.
+    max_bytes
+        The largest file that is read, in bytes after decompression.
+    """
+
+    mode: ModeName = _option("individual", "average", by_preset=True)
+    average: Average = _option("density", "average", by_preset=True, expert=True)
+    balance: tuple[str, ...] = _option((), "average", metavar="NAME...")
+    effective_count: float = _option(1e4, "fit", expert=True, metavar="N")
+    method: MethodName = _option("ndflow", "match")
+    proportions: Proportions = _option("average", "match", by_preset=True)
+    freeze: tuple[str, ...] = _option((), "match", expert=True, metavar="RULE")
+    objective: Objective = _option("l2", "match", by_preset=True, expert=True)
+    regularisation: float = _option(1e-3, "match", by_preset=True, expert=True, metavar="NUMBER")
+    solver: Solver = _option("exact", "match", expert=True)
+    landmarks: int = _option(11, "match", expert=True, metavar="N")
+    scale: Scale | None = _option(None, "match")
+    range: tuple[float, float] | None = _option(None, "match", metavar="LOW HIGH")
+    outside: Outside | None = _option(None, "write", expert=True)
+    dtype: DType = _option("float32", "write", metavar="TYPE")
+    force: bool = _option(False, "write")
+    max_bytes: int = _option(4 << 30, "read", expert=True, metavar="N")
 
     def __post_init__(self) -> None:
         """Validate each option; whether the method uses it, the method says."""
@@ -389,8 +348,10 @@ def documented(*steps: Step) -> Callable[[F], F]:
 
 
 def sentence(one: Field[Any]) -> str:
-    """Return the explanation of an option."""
-    text = str(one.metadata["text"])
+    """Return the explanation of an option, from the documentation of `Options`."""
+    explained = inspect.getdoc(Options) or ""
+    found = re.search(rf"^{one.name}\n((    .*\n?)+)", explained, re.MULTILINE)
+    text = " ".join(found[1].split()) if found else ""
     return f"{text} Default: what the preset says." if one.metadata["by_preset"] else text
 
 

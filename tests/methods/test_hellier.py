@@ -113,7 +113,7 @@ def test_where_one_level_holds_many_voxels_the_map_is_made_without_a_warning(sha
     x = np.linspace(-100, 500, 1000)
     assert (np.diff(joined.imap(x)) > 0).all()
     passes = np.allclose(joined.imap(own.values), target.values, rtol=1e-6)
-    assert joined.as_intended == passes
+    assert joined.converged == passes
 
 
 # ── polynomials ──────────────────────────────────────────────────────────────────────────────────
@@ -193,6 +193,6 @@ def test_the_degree_does_not_depend_on_the_units(seed: int, factor: float, shift
 @pytest.mark.parametrize("degree", HIGHEST)
 def test_a_polynomial_that_falls_is_reported(degree: int) -> None:
     joined = join(Landmarks("hellier", OWN), Landmarks("hellier", HIGHEST[degree]))
-    assert joined.as_intended == (degree == 4)
+    assert joined.converged == (degree == 4)
     assert f"polynomial of degree {degree}" in joined.message
     assert ("because none of higher degree rises enough" in joined.message) == (degree < 4)

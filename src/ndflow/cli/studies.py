@@ -259,7 +259,7 @@ def _tissue_maps(study: Study) -> str:
     text = _of(complete, study.scans)
     if partly:
         text += f"; {plural(partly, 'scan')} with one or two of csf, gm and wm only"
-    if complete and not (study.target_rule.uses_tissue_maps and len(study.channels) == 1):
+    if complete and not (study.target_rule.needs_tissue_model and len(study.channels) == 1):
         text += "; for the evaluation only (--proportions tissue uses them)"
     return text
 

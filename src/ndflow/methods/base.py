@@ -29,7 +29,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -290,10 +290,6 @@ class Method(ABC):
         options : what the user chose.
         """
 
-    @abstractmethod
-    def description(self, options: Options) -> str:
-        """Return what it does to scans, as the end of a sentence: "Scans were …"."""
-
     def check(self, options: Options) -> None:
         """Refuse options that the method would ignore."""
         default = Options()
@@ -341,10 +337,6 @@ class Method(ABC):
         """
         return None
 
-    def remarks(self, options: Options) -> str:
-        """Return further sentences for a methods section, each with a blank before it."""
-        return ""
-
     def shortcoming(self, options: Options) -> str:
         """Return why its results may be further from the target than aligned ones, and what to try.
 
@@ -377,21 +369,6 @@ def method_called(name: str) -> Method:
 # ── methods with landmarks ────────────────────────────────────────────────────────────────────────
 
 
-class Joined(NamedTuple):
-    """A map between landmarks.
-
-    Attributes
-    ----------
-    imap : the map.
-    message : how it was made.
-    as_intended : whether the method could do what it is meant to.
-    """
-
-    imap: IntensityMap
-    message: str
-    as_intended: bool = True
-
-
 class LandmarkMethod(Method):
     """A method that joins landmarks of a scan to those of a target.
 
@@ -409,8 +386,8 @@ class LandmarkMethod(Method):
         """Return the landmarks of a scan, (n,)."""
 
     @abstractmethod
-    def join(self, own: FloatArray, target: FloatArray) -> Joined:
-        """Return the map from landmarks to as many others."""
+    def join(self, own: FloatArray, target: FloatArray) -> Solution:
+        """Return the map from landmarks to as many others; its alignment is filled in later."""
 
     def landmarks_of_density(self, mixture: GaussianMixture, options: Options) -> FloatArray | None:
         """Return the landmarks of a density; None where a density does not determine them."""
@@ -481,18 +458,17 @@ class LandmarkMethod(Method):
                 f"use a reference made in the same way"
             )
         joined = self.join(own.values, other.values)
-        affine = align(source.mixture, target.mixture)
-        return Solution(joined.imap, affine, joined.message, joined.as_intended)
+        return replace(joined, affine=align(source.mixture, target.mixture))
 
     def _landmarks(self, values: FloatArray) -> Landmarks:
         return self.check_landmarks(Landmarks(self.name, values))
 
 
-def straight_line(own: FloatArray, target: FloatArray) -> Joined:
+def straight_line(own: FloatArray, target: FloatArray) -> Solution:
     """Return the affine map through two pairs of landmarks."""
     factor = (target[1] - target[0]) / (own[1] - own[0])
     affine = Affine(np.array([[factor]]), np.array([target[0] - factor * own[0]]))
-    return Joined(affine, "aligned")
+    return Solution(affine, affine, "aligned")
 
 
 def histogram_quantiles(histogram: Histogram, levels: FloatArray) -> FloatArray:

@@ -14,7 +14,6 @@ from ndflow.errors import DegenerateDataError
 from ndflow.methods.base import (
     DensityModel,
     Divergence,
-    Joined,
     LandmarkMethod,
     Method,
     Solution,
@@ -38,24 +37,11 @@ class AffineAlignment(Method):
         """Return the alignment."""
         affine = align(source.mixture, target.mixture)
         aligned = source.mixture.transformed(affine.matrix, affine.offset)
-        apart = _divergence(aligned, target.mixture, options.objective)
-        return Solution(
-            affine,
-            affine,
-            "aligned, not matched",
-            divergence=Divergence(options.objective, apart, apart),
-        )
-
-    def description(self, options: Options) -> str:
-        """Return what it does to scans."""
-        return "aligned by the mean and standard deviation of their densities alone"
-
-
-def _divergence(source: GaussianMixture, target: GaussianMixture, objective: str) -> float:
-    """Return the divergence where the target has unit variance, as `match` does."""
-    there = align(target)
-    one, two = (m.transformed(there.matrix, there.offset) for m in (source, target))
-    return divergence(one, two, objective)
+        unit = align(target.mixture)  # the target has unit variance there, as for `match`
+        one, two = (m.transformed(unit.matrix, unit.offset) for m in (aligned, target.mixture))
+        apart = divergence(one, two, options.objective)
+        found = Divergence(options.objective, apart, apart)
+        return Solution(affine, affine, "aligned, not matched", divergence=found)
 
 
 # ── z-score ───────────────────────────────────────────────────────────────────────────────────────
@@ -77,13 +63,9 @@ class ZScore(LandmarkMethod):
         """Return the same of a density."""
         return _mean_and_above(mixture)
 
-    def join(self, own: FloatArray, target: FloatArray) -> Joined:
+    def join(self, own: FloatArray, target: FloatArray) -> Solution:
         """Return the affine map between the two."""
         return straight_line(own, target)
-
-    def description(self, options: Options) -> str:
-        """Return what it does to scans."""
-        return "aligned by the mean and standard deviation of their voxels alone"
 
 
 def _mean_and_above(distribution: Histogram | GaussianMixture) -> FloatArray:
@@ -128,16 +110,9 @@ class Nyul(LandmarkMethod):
         """Return the percentiles of a density."""
         return mixture.quantile(landmark_levels(options.landmarks))
 
-    def join(self, own: FloatArray, target: FloatArray) -> Joined:
+    def join(self, own: FloatArray, target: FloatArray) -> Solution:
         """Return straight lines from each landmark to the next."""
-        return Joined(through_points(own, target), f"joined at {own.size} landmarks")
-
-    def description(self, options: Options) -> str:
-        """Return what it does to scans."""
-        return (
-            f"normalised by {options.landmarks} percentiles joined piecewise linearly "
-            f"(Nyúl et al., 2000)"
-        )
+        return Solution(through_points(own, target), None, f"joined at {own.size} landmarks")
 
     def options(self, options: Options) -> list[str]:
         """Return how many landmarks were asked for."""
@@ -203,13 +178,9 @@ class Quantile(LandmarkMethod):
         """Return the same of a density."""
         return mixture.from_normal_score(_SCORES)
 
-    def join(self, own: FloatArray, target: FloatArray) -> Joined:
+    def join(self, own: FloatArray, target: FloatArray) -> Solution:
         """Return straight lines from each quantile to the next."""
-        return Joined(through_points(own, target), f"joined at {own.size} landmarks")
-
-    def description(self, options: Options) -> str:
-        """Return what it does to scans."""
-        return "matched exactly in their distributions"
+        return Solution(through_points(own, target), None, f"joined at {own.size} landmarks")
 
 
 # ── Hellier ───────────────────────────────────────────────────────────────────────────────────────
@@ -257,23 +228,14 @@ class Hellier(LandmarkMethod):
         """Return the means of the classes."""
         return class_means(histogram)
 
-    def join(self, own: FloatArray, target: FloatArray) -> Joined:
+    def join(self, own: FloatArray, target: FloatArray) -> Solution:
         """Return the polynomial of the highest degree that rises."""
         imap, degree = through_classes(own, target)
+        message = f"joined by a polynomial of degree {degree}"
         if degree == CLASSES - 1:
-            return Joined(imap, f"joined by a polynomial of degree {degree}")
-        message = (
-            f"was joined by a polynomial of degree {degree}, because none of higher degree rises "
-            f"enough"
-        )
-        return Joined(imap, message, as_intended=False)
-
-    def description(self, options: Options) -> str:
-        """Return what it does to scans."""
-        return (
-            "normalised by a polynomial through the means of five Gaussian classes, held near "
-            "fixed quantiles (after Hellier, 2003)"
-        )
+            return Solution(imap, None, message)
+        message = f"was {message}, because none of higher degree rises enough"
+        return Solution(imap, None, message, converged=False)
 
 
 def class_means(histogram: Histogram) -> FloatArray:
@@ -330,10 +292,4 @@ def through_classes(own: FloatArray, target: FloatArray) -> tuple[IntensityMap, 
     return Affine(np.array([[factor]]), np.array([offset])), 1
 
 
-METHODS = (
-    AffineAlignment(),
-    ZScore(),
-    Nyul(),
-    Quantile(),
-    Hellier(),
-)
+METHODS = (AffineAlignment(), ZScore(), Nyul(), Quantile(), Hellier())

@@ -100,11 +100,6 @@ class Goal:
             return None
         return chosen_density(solution.target, self.reference)
 
-    @property
-    def shortcoming(self) -> str:
-        """Why a result may be further from its target than after alignment, and what to try."""
-        return method_of(self.options).shortcoming(self.options)
-
     def _after(self, scan: DensityModel, through_site: Chain) -> GaussianMixture:
         """Return the density of a scan after the map of its site."""
         units = align(self.reference.mixture)  # the bins need a space of unit variance

@@ -34,18 +34,6 @@ from ndflow.values import FloatArray, plural
 
 EVIDENCE = 10.0  # of several channels, times that of one; chosen on the channels of two patients
 _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
-_SHORTCOMINGS = {
-    "l2": (
-        "the L2 divergence matches peaks rather than amounts, regularisation holds components "
-        "back, and a target with other proportions of tissue pulls them apart; try --set objective="
-        "cramer, a target more like the scan"
-    ),
-    "cramer": (
-        "regularisation holds components back, and a target with other proportions of tissue "
-        "pulls them apart; try a smaller --set regularisation, a target more like the scan"
-    ),
-}
-_OBJECTIVES = {"l2": "L2 divergence", "cramer": "Cramér distance"}
 
 
 class DensityFlow(Method):
@@ -76,24 +64,14 @@ class DensityFlow(Method):
         without = _plain_target(source.mixture, target.mixture, plain, solution)
         return replace(solution, target=replace(choice, plain=without))
 
-    def description(self, options: Options) -> str:
-        """Return what it does to the density of a scan, which a methods section has introduced."""
-        return (
-            f"matched to it by minimising their {_OBJECTIVES[options.objective]} "
-            f"(regularisation {options.regularisation:g}), and intensities were carried along the "
-            f"mass-conserving flow between the two (Castro & Glocker, 2018)"
-        )
-
-    def remarks(self, options: Options) -> str:
-        """Return what a methods section says about frozen components."""
-        if not options.freeze:
-            return ""
-        rules = ", ".join(options.freeze)
-        return f" Components chosen by index, weight or mean intensity ({rules}) stayed fixed."
-
     def shortcoming(self, options: Options) -> str:
         """Return why a match may lead away from its target, and what to try."""
-        return f"{_SHORTCOMINGS[options.objective]}, or compare with --method affine"
+        other = "objective=cramer" if options.objective == "l2" else "regularisation=1e-4"
+        return (
+            "regularisation holds components back, and a target with other proportions of tissue "
+            f"pulls them apart; try --set {other}, a target more like the scan, or compare with "
+            "--method affine"
+        )
 
     def options(self, options: Options) -> list[str]:
         """Return the choices that matter to it, in words."""
@@ -161,15 +139,14 @@ class TargetRule:
 
     Attributes
     ----------
-    needs_tissue_model : whether the population's tissues must be known.
+    needs_tissue_model : whether the population's tissues must be known; tissue probability maps
+        are then used where there are any.
     needs_tissue_maps : whether each scan must have tissue probability maps.
-    uses_tissue_maps : whether those of a study's scans are used where there are any.
     adapts_sites : whether what a site is matched to depends on the tissues.
     """
 
     needs_tissue_model = False
     needs_tissue_maps = False
-    uses_tissue_maps = False
     adapts_sites = False
 
     def density(self, source: DensityModel, target: DensityModel) -> Chosen:
@@ -201,30 +178,12 @@ class TargetRule:
         """
         return None
 
-    def phrase(self, target: str) -> str:
-        """Return what scans were matched to, for a methods section, given what `target` is."""
-        return target
 
-
-class _OwnProportions(TargetRule):
-    """The tissues of the population, in proportions of the scan's own."""
+class _FromMaps(TargetRule):
+    """The population's tissues, in the proportions of the scan's tissue probability maps."""
 
     needs_tissue_model = True
-    uses_tissue_maps = True
-    known: str
-
-    def phrase(self, target: str) -> str:
-        return (
-            f"the densities of CSF, GM and WM in {target}, in the scan's own proportions "
-            f"({self.known})"
-        )
-
-
-class _FromMaps(_OwnProportions):
-    """In the proportions that the scan's tissue probability maps have."""
-
     needs_tissue_maps = True
-    known = "taken from its tissue probability maps"
 
     def density(self, source: DensityModel, target: DensityModel) -> Chosen:
         model = _tissue_model(target)
@@ -246,14 +205,14 @@ class _FromMaps(_OwnProportions):
         )
 
 
-class _Mildest(_OwnProportions):
-    """In the proportions that need the mildest map."""
+class _Mildest(TargetRule):
+    """The population's tissues, in the proportions that need the mildest map.
 
+    There is a prior of what is usual; where it makes no clear difference, the average is kept.
+    """
+
+    needs_tissue_model = True
     adapts_sites = True
-    known = (
-        "chosen such that it needs the mildest map, with a prior of what is usual; where that made "
-        "no clear difference, the average was kept"
-    )
 
     def density(self, source: DensityModel, target: DensityModel) -> Chosen:
         model = _tissue_model(target)

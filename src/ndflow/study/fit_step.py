@@ -67,7 +67,7 @@ class FitStep(Step):
 
     def uses_maps(self, scan: Subject) -> bool:
         """Tell whether the tissue probability maps of a scan are read."""
-        uses = target_rule(self.options).uses_tissue_maps and len(scan.images) == 1
+        uses = target_rule(self.options).needs_tissue_model and len(scan.images) == 1
         return uses and scan.tissues.complete
 
     def key(self, scan: Subject, inputs: Mapping[str, Sequence[str]]) -> Key:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.density.mixture import marginal
-from ndflow.methods.base import Solution, histogram_quantiles
+from ndflow.methods.base import Solution, histogram_quantiles, method_of
 from ndflow.methods.modes import Goal
 from ndflow.subject.records import ScanModel
 from ndflow.transport import IntensityMap
@@ -111,8 +111,8 @@ def match_doubts(
     voxels, found = VoxelQuantiles.of_model(model), []
     target, affine = goal.matched_density(solution), solution.affine
     if target is not None and affine is not None:
-        inner = voxels.inner
-        found += _distance_doubts(solution.imap(inner), affine(inner), target, goal.shortcoming)
+        inner, why = voxels.inner, method_of(goal.options).shortcoming(goal.options)
+        found += _distance_doubts(solution.imap(inner), affine(inner), target, why)
     at, shares = voxels.spread()
     own = 1.0 if affine is None else abs(float(affine.matrix[0, 0]))
     slopes = np.exp(solution.imap.log_det_jacobian(at)) / own

@@ -211,18 +211,10 @@ class PresetRecord(Record):
     @property
     def text(self) -> str:
         """All of it, in one line."""
-        verb = "is" if self._singular else "are"
-        because = f", because there {verb} {self.reason}" if self.reason else ""
-        return f"{self.name}: {self.settings}{because}"
-
-    @property
-    def past(self) -> str:
-        """The reason as a sentence in the past tense."""
-        return f"there {'was' if self._singular else 'were'} {self.reason}"
-
-    @property
-    def _singular(self) -> bool:
-        return (self.reason or "").startswith(("a ", "one ", "only 1 "))
+        if self.reason is None:
+            return f"{self.name}: {self.settings}"
+        verb = "is" if self.reason.startswith(("a ", "one ", "only 1 ")) else "are"
+        return f"{self.name}: {self.settings}, because there {verb} {self.reason}"
 
 
 class Settled(NamedTuple):
