@@ -19,11 +19,11 @@ from ndflow.methods.base import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.options import Options
 from ndflow.study import run
+from ndflow.study.assemble import Asked, assemble
 from ndflow.study.fit_step import FitStep
 from ndflow.study.manifest import verify
 from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import Study
-from ndflow.study.run import Asked, assemble
 from ndflow.study.steps import Done, Key, Step, attempt, look, run_step
 from ndflow.study.table import PlainNames, named, read_table
 from ndflow.study.tasks import Outcome, Task

@@ -622,7 +622,9 @@ def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:
     notes = []
     for run in runs:
         if run.study.given is not None:
-            names = read_reference(run.study.given).provenance.get("names") or ()
+            names = (
+                read_reference(run.study.given, run.study.channels)[0].provenance.get("names") or ()
+            )
             if not run.scans.keys().isdisjoint(names):
                 notes.append(
                     f"{run.name} was given a reference that some of these scans went into: its "

@@ -214,7 +214,7 @@ def _target(run: FinishedStudy) -> DensityModel:
     """Return the reference in the units of the result."""
     study = run.study
     path = str(study.folder / reference_name(None))
-    model = DensityModel.of_reference(read_reference(path, study.channels))
+    model = DensityModel.of_reference(read_reference(path, study.channels)[0])
     return in_units(target_of(model, True, path, study.options), study.options)
 
 

@@ -256,15 +256,12 @@ _PEOPLE = np.array([[9.5e-4, -2.1e-4], [-2.1e-4, 2.1e-4]])
 _CSF_AND_WM = [TISSUES.index("CSF"), TISSUES.index("WM")]
 
 
-def labeller_doubts(
-    proportions: Mapping[str, FloatArray], *, maps_needed: bool = True
-) -> tuple[Doubt, ...]:
+def labeller_doubts(proportions: Mapping[str, FloatArray]) -> tuple[Doubt, ...]:
     """Return doubts about sites whose tissue proportions are unlike those of the others.
 
     Parameters
     ----------
     proportions : (n, 3) for each site, one row per scan, in the order of `TISSUES`.
-    maps_needed : whether the target cannot do without tissue maps, for what to try.
 
     Examples
     --------
@@ -286,7 +283,7 @@ def labeller_doubts(
         if excess[worst] <= 1:
             break
         left.remove(worst)
-        found.append(_labeller_doubt(worst, left[:], means, people, maps_needed))
+        found.append(_labeller_doubt(worst, left[:], means, people))
     return tuple(found)
 
 
@@ -321,7 +318,6 @@ def _labeller_doubt(
     others: Sequence[str],
     means: Mapping[str, FloatArray],
     people: FloatArray,
-    maps_needed: bool,
 ) -> Doubt:
     own, usual = means[site], np.mean([means[other] for other in others], axis=0)
     sds = np.empty(len(TISSUES))
@@ -334,10 +330,10 @@ def _labeller_doubt(
         f"{_percent(usual[tissue])} at {there}; people of one site differ by only "
         f"{_percent(sds[tissue])} (standard deviation)."
     )
-    way = "They were left out; make them in the same way for all sites, with 'ndflow prepare'"
-    if maps_needed:
-        way = "Make them alike for all sites, with 'ndflow prepare', or use --proportions adaptive"
-    hint = f"were the maps made by different programs, or in different masks? {way}"
+    hint = (
+        "were the maps made by different programs, or in different masks? Make them alike for all "
+        "sites, with 'ndflow prepare'; --proportions adaptive leaves them out"
+    )
     return Doubt(OTHER_LABELS, text, hint)
 
 

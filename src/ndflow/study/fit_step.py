@@ -18,7 +18,7 @@ from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options
 from ndflow.preparation.brain import deepbet_version
 from ndflow.study.plan import Study
-from ndflow.study.steps import Done, Key, Step, content_of
+from ndflow.study.steps import Done, Key, Payload, Step, content_of
 from ndflow.subject.fit import fit_voxels
 from ndflow.subject.records import ScanModel
 from ndflow.subject.results import hashes
@@ -109,6 +109,11 @@ class FitStep(Step):
             replaced = () if found_before else outputs
             list_outputs(pending, record, full.content(), replaced)
         return Done(False, model.warnings, model.doubts, content_of(scan, inputs))
+
+    def kept(self, scan: Subject, key: Key, records: Sequence[Payload]) -> Done:
+        """Return what is known about a density that is up to date."""
+        model = ScanModel.of_payload(self.study.model(scan), records[0])
+        return super().kept(scan, key, records)._replace(model=model)
 
     def _found_before(self, scan: Subject) -> bool:
         """Tell whether the mask is there, as it was found in this image by this deepbet."""

@@ -9,12 +9,11 @@ work, by the table, and when the reference is made, by the same rules with these
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,25 +26,15 @@ from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.preparation.brain import contrast_in_name, is_other_contrast
+from ndflow.study import weights as weighting
 from ndflow.study.checks import labeller_doubts, odd_scans
+from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import PROVENANCE, Study, reference_name
+from ndflow.study.steps import Done
 from ndflow.study.tasks import Outcome, Progress
-from ndflow.study.weights import (
-    ScanWeights,
-    age_doubts,
-    ages_by_site,
-    balance_doubts,
-    check_balance,
-    scan_weights,
-)
+from ndflow.study.weights import ScanWeights
 from ndflow.subject import presets, target
-from ndflow.subject.records import (
-    MapRecord,
-    ReferenceModel,
-    ReferenceModels,
-    ScanModel,
-    StudyRecord,
-)
+from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel, StudyRecord, densities_in
 from ndflow.subject.target import Target, check_units, in_units, is_builtin
 from ndflow.subject.voxels import error_about
 from ndflow.transport import Chain, IntensityMap
@@ -66,9 +55,9 @@ class References(NamedTuple):
     study : with what its preset decided, now that densities are known.
     read : the files of references that were given.
     weights : of the scans in the references.
-    odd : what is doubtful about scans in comparison with others, by their names.
     of_study : doubts about the study as a whole.
-    fits : the densities that were compared, by the names of the scans.
+    scans, fits : those that were compared, and their densities, by their names.
+    odd : what is doubtful about scans in comparison with others, by their names.
     made_from : the hash of all that the averages depend on.
     """
 
@@ -78,88 +67,80 @@ class References(NamedTuple):
     study: Study
     read: tuple[FileHash, ...]
     weights: ScanWeights
-    odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     of_study: tuple[Doubt, ...] = ()
+    scans: Sequence[Subject] = ()
     fits: Mapping[str, ScanModel] = MappingProxyType({})
+    odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     made_from: str | None = None
 
-    def goal(self, scan: Subject) -> Goal:
-        """Return what a scan is brought to."""
-        return self.study.mode.goal_of(self.goals, scan.site)
+    def step(self, scan: Subject) -> NormaliseStep:
+        """Return the last step of a scan, which brings it to its goal."""
+        study = replace(self.study, scans=(), raw=None)  # which need not go to every worker
+        goal = study.mode.goal_of(self.goals, scan.site)
+        return NormaliseStep(study, goal, self.odd.get(scan.name, ()), self.fits.get(scan.name))
 
 
 def compare_scans(
-    study: Study, scans: Sequence[Subject], before: StudyRecord | None, progress: Progress
+    study: Study, fitted: Mapping[str, Done], before: StudyRecord | None, progress: Progress
 ) -> References:
     """Make the references of some scans that were fitted, and compare the scans with each other.
 
     Parameters
     ----------
     study : that they belong to.
-    scans : those that were fitted.
+    fitted : what became of those that were fitted, by their names.
     before : an earlier run in the same folder; its averages are kept if they were made from the
         same.
     progress : follows how far it has come.
     """
-    stage = "references"
-    step = partial(progress.step, stage, Outcome(stage, None))
-    progress.begin(stage, len(scans) + 1 + len({scan.site for scan in scans if scan.site}))
-    fits: dict[str, ScanModel] = {}
-    for scan in scans:
-        fits[scan.name] = ScanModel.read(study.model(scan))
-        step()
-    models = {name: fit.model for name, fit in fits.items()}
-    covariates = {
-        name: [scan.covariates.get(name) for scan in scans] for name in study.options.balance
+    progress.begin("references", 1)
+    scans = [scan for scan in study.scans if scan.name in fitted]
+    fits = {
+        scan.name: fitted[scan.name].model or ScanModel.read(study.model(scan)) for scan in scans
     }
+    names = study.options.balance
     made_from = fingerprint_of(
         densities=[(scan.name, scan.site, fits[scan.name].fingerprint) for scan in scans],
-        settings={**study.settings, "channels": study.channels, "covariates": covariates},
+        settings={**study.settings, "channels": study.channels},
+        covariates={name: [scan.covariates.get(name) for scan in scans] for name in names},
+        preset=None if study.preset is None else study.preset.to_dict(),
     )
     known: dict[str, Reference] = {}
     if before is not None and before.made_from == made_from:
-        names = [name for name in before.outputs if name.startswith("reference")]
-        for path in (study.folder / name for name in names):
+        files = [study.folder / name for name in before.outputs if name.startswith("reference")]
+        for path in files:
             if path.exists() and not not_ours(study.folder / PROVENANCE, [path]):
                 known[path.name] = ReferenceModel.read(path).reference
-    settings = {} if before is None else before.settings
-    made = make_references(study, scans, models, known=known, known_settings=settings, each=step)
+    models = {name: fit.model for name, fit in fits.items()}
+    made = make_references(study, scans, models, known=known)
+    more: tuple[Doubt, ...] = ()
+    if names:
+        more = weighting.balance_doubts(made.weights, scans, names)
+    elif made.study.mode.by_site and study.given is None:
+        name, ages = weighting.ages_by_site(scans)
+        more = weighting.age_doubts(ages, name)
+    progress.step("references", Outcome("references", None))
     return made._replace(
-        odd=odd_scans(scans, fits, made.common.mixture),
-        of_study=_doubts_of_study(made, scans, models),
+        of_study=(*made.of_study, *more),
+        scans=scans,
         fits=fits,
+        odd=odd_scans(scans, fits, made.common.mixture),
         made_from=made_from,
     )
-
-
-def _doubts_of_study(
-    made: References, scans: Sequence[Subject], models: Models
-) -> tuple[Doubt, ...]:
-    """Return doubts about tissue maps, and about covariates that differ by site."""
-    study = made.study
-    needed = study.target_rule.needs_tissue_maps
-    found = labeller_doubts(proportions_by_site(scans, models), maps_needed=needed)
-    if study.options.balance:
-        return (*found, *balance_doubts(made.weights, scans, study.options.balance))
-    if study.mode.by_site and study.given is None:
-        name, ages = ages_by_site(scans)
-        return (*found, *age_doubts(ages, name))
-    return found
 
 
 def check_references(study: Study) -> None:
     """Raise an error, before any work, if references cannot be made or used as asked."""
     options = study.options
     study.mode.check(options)
-    check_balance(study)
+    weighting.check_balance(study)
     if study.given is None:
         check_units(options, name=_OWN)
         return
-    given = read_reference(study.given, study.channels)
+    given = read_reference(study.given, study.channels)[0]
     check_units(options, name=study.given, model=in_units(_target(study, given), options))
-    names = given.channel_names
-    if ANY_CHANNEL not in (*study.channels, *names):
-        target.check_channels(study.channels, names, study.given)
+    if ANY_CHANNEL not in (*study.channels, *given.channel_names):
+        target.check_channels(study.channels, given.channel_names, study.given)
 
 
 def make_references(
@@ -169,8 +150,6 @@ def make_references(
     *,
     nested: bool = False,
     known: Mapping[str, Reference] = MappingProxyType({}),
-    known_settings: Mapping[str, Any] = MappingProxyType({}),
-    each: Callable[[], None] = lambda: None,
 ) -> References:
     """Return the references made from some scans of a study, and what scans are brought to.
 
@@ -181,41 +160,58 @@ def make_references(
     models : what is known about these scans.
     nested : whether references of sites that other scans of the study went into are made anew.
     known : averages that need not be made again, by the names of their files.
-    known_settings : those with which the tissues of these were found.
-    each : is called after each reference.
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
-    read: list[FileHash] = []
-    weights = scan_weights(study, ordered)
+    weights = weighting.scan_weights(study, ordered)
 
     def average(site: str | None) -> Reference:
         some = [scan for scan in ordered if site in (None, scan.site)]
-        found = known.get(reference_name(site))
-        if found is not None:
-            return replace(found, tissues=None)
-        return _average(study, some, models, weights)
+        return known.get(reference_name(site)) or build_reference(
+            [replace(models[scan.name], tissues=None) for scan in some],
+            study.method,
+            names=[scan.name for scan in some],
+            channel_names=study.channels,
+            average=study.options.average,
+            weights=weights.for_scans(some),
+        )
 
+    read: list[FileHash] = []
     if study.given is None:
         common = average(None)
     else:
-        common, file = _read(study.given, study.channels)
+        common, file = read_reference(study.given, study.channels)
         read.append(file)
-    study = decided(study, ordered, models, common)
-    each()
+    labellers = labeller_doubts(_proportions_by_site(ordered, models))
+    study = settled(
+        study,
+        None if study.given is None else common,
+        components=common.mixture.components,
+        one_labeller=not labellers,
+    )
     sites: dict[str, Reference] = {}
     single = len(study.channels) == 1
     for site in sorted({scan.site for scan in ordered if scan.site is not None and single}):
-        sites[site], files = _site_reference(study, site, average, nested=nested)
-        read += files
-        each()
-    kept, before = None, fingerprint_of(settings=dict(known_settings))
-    if reference_name(None) in known and before == fingerprint_of(settings=study.settings):
-        kept = known[reference_name(None)].tissues
-    common, ways = _with_tissues(study, ordered, models, common, sites, weights, kept)
+        beside = _beside_given(study, site, nested=nested)
+        sites[site] = average(site) if beside is None else beside[0]
+        read += [] if beside is None else [beside[1]]
+    common, ways = _with_tissues(study, ordered, models, common, sites, weights, not labellers)
     goal = in_units(_target(study, common), study.options)
     check_units(study.options, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.options)
-    return References(common, sites, goals, study, tuple(read), weights)
+    return References(common, sites, goals, study, tuple(read), weights, labellers)
+
+
+def _beside_given(study: Study, site: str, *, nested: bool) -> tuple[Reference, FileHash] | None:
+    """Return the reference of a site that lies beside the given one, and its file; None if none."""
+    if study.given is None or is_builtin(study.given):
+        return None
+    path = Path(study.given).with_name(reference_name(site))
+    if not path.exists():
+        return None
+    found = read_reference(str(path), study.channels)
+    own = {scan.name for scan in study.scans if scan.site == site}
+    used = nested and not own.isdisjoint(found[0].provenance.get("names") or ())
+    return None if used else found
 
 
 def _with_tissues(
@@ -225,27 +221,26 @@ def _with_tissues(
     common: Reference,
     sites: Mapping[str, Reference],
     weights: ScanWeights,
-    kept: TissueModel | None,
+    one_labeller: bool,
 ) -> tuple[Reference, dict[str, SiteMap]]:
     """Return the common reference with tissues, if these are needed, and the maps of sites to it.
 
     The tissues of scans are averaged through the maps of their sites. Where these in turn depend on
     the tissues, both are found again. Tissue maps that differ by site are left out where the target
     can do without: what they disagree about would be taken for a difference of people. Tissues
-    that an earlier run found in the same way are `kept`.
+    that an earlier run found in the same way are kept.
     """
     rule, scans = study.target_rule, weights.weighted(scans)
     if study.given is not None or not rule.needs_tissue_model:
         return common, _site_maps(study, sites, _target(study, common))
-    known = any(isinstance(models[scan.name].tissues, Tissues) for scan in scans)
-    if not known or not (rule.needs_tissue_maps or by_one_labeller(scans, models)):
+    mapped = any(isinstance(models[scan.name].tissues, Tissues) for scan in scans)
+    if not mapped or not (rule.needs_tissue_maps or one_labeller):
         with error_about(_OWN):
-            found = rule.population_tissues(common.mixture, None)
-        common = replace(common, tissues=found)
+            common = replace(common, tissues=rule.population_tissues(common.mixture, None))
         return common, _site_maps(study, sites, _target(study, common))
     ways = _site_maps(study, sites, _plain_target(study, common))
-    if kept is not None and not (rule.adapts_sites and ways):
-        return replace(common, tissues=kept), ways
+    if common.tissues is not None and not (rule.adapts_sites and ways):
+        return common, ways
     common = replace(common, tissues=_tissues(study, scans, models, common, ways, weights))
     if rule.adapts_sites and ways:
         ways = _site_maps(study, sites, _target(study, common))
@@ -287,68 +282,26 @@ def write_references(folder: Path, references: References) -> list[str]:
     return names
 
 
-def read_reference(path: str, channels: Sequence[str] = (ANY_CHANNEL,)) -> Reference:
-    """Read a reference; of a file with one for each of several channels, that of one of them."""
-    return _read(path, channels)[0]
-
-
-def _read(path: str, channels: Sequence[str]) -> tuple[Reference, FileHash]:
-    """Read a reference; return its file, too."""
+def read_reference(path: str, channels: Sequence[str]) -> tuple[Reference, FileHash]:
+    """Read the reference of some channels, from a file that may hold more; return its file, too."""
     kinds = ("mixture", "reference", "references")
-    kind, payload, file = (
-        target.read_builtin(path) if is_builtin(path) else read_model(path, *kinds)
-    )
-    if kind == "mixture":
+    read = target.read_builtin(path) if is_builtin(path) else read_model(path, *kinds)
+    if read.kind == "mixture":
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
-    if kind == "references":
-        known = ReferenceModels.of_payload(path, payload)
-        if len(channels) > 1 or channels[0] not in known.channel_names:
-            names, wanted = listed(known.channel_names), listed(channels)
-            cause = f"holds references of {names}, each by itself, not of {wanted}"
-            hint = f"say which, for example --channels {known.channel_names[0]}, without --joint"
-            raise FileError(path, cause, hint)
-        found = known.references[channels[0]].reference
-    else:
-        found = ReferenceModel.of_payload(path, payload).reference
+    known = densities_in(read)
+    names = [*known]
+    if names != [""] and (len(channels) > 1 or channels[0] not in names):
+        cause = f"holds references of {listed(names)}, each by itself, not of {listed(channels)}"
+        hint = f"say which, for example --channels {names[0]}, without --joint"
+        raise FileError(path, cause, hint)
+    found: Reference = known[channels[0] if names != [""] else ""].density  # type: ignore[assignment]
     if found.mixture.channels != len(channels):
         cause = f"a reference of {listed(found.channel_names)}, not of {listed(channels)}"
         hint = "use it with --joint and all of these channels"
         if found.mixture.channels == 1:
             hint = "make a joint one: ndflow fit --joint for each subject, then ndflow reference"
         raise FileError(path, cause, hint)
-    return found, file
-
-
-def _average(
-    study: Study, scans: Sequence[Subject], models: Models, weights: ScanWeights
-) -> Reference:
-    return build_reference(
-        [replace(models[scan.name], tissues=None) for scan in scans],
-        study.method,
-        names=[scan.name for scan in scans],
-        channel_names=study.channels,
-        average=study.options.average,
-        weights=weights.for_scans(scans),
-    )
-
-
-def _site_reference(
-    study: Study,
-    site: str,
-    average: Callable[[str], Reference],
-    *,
-    nested: bool,
-) -> tuple[Reference, tuple[FileHash, ...]]:
-    """Return the reference of a site: that beside the given one, and its file, or of its scans."""
-    alone = study.given is None or is_builtin(study.given)
-    beside = None if alone else Path(str(study.given)).with_name(reference_name(site))
-    if beside is not None and beside.exists():
-        known, file = _read(str(beside), study.channels)
-        used = set(known.provenance.get("names") or ())
-        own = {scan.name for scan in study.scans if scan.site == site}
-        if not nested or used.isdisjoint(own):
-            return known, (file,)
-    return average(site), ()
+    return found, read.file
 
 
 def _plain_target(study: Study, common: Reference) -> Target:
@@ -390,63 +343,7 @@ def _tissues(
     return tissue_model(tissues, maps.__getitem__, weights=weights.for_scans(known))
 
 
-# ── what the preset decides ───────────────────────────────────────────────────────────────────────
-
-
-def with_choices(study: Study, choices: presets.Choices) -> Study:
-    """Return a study in which nothing is left open, and a reference in the package has a version.
-
-    Parameters
-    ----------
-    study : with what the user chose.
-    choices : the same, and the preset.
-    """
-    if is_builtin(study.given):
-        study = replace(study, given=target.full_name(study.given))
-    given = None if study.given is None else read_reference(study.given, study.channels)
-    study = replace(study, choices=choices)
-    return _settled(study, given, can_split=presets.can_split(3, _contrast(study)))
-
-
-def decided(study: Study, scans: Sequence[Subject], models: Models, common: Reference) -> Study:
-    """Return a study with the settings that its preset gives it now that densities are known.
-
-    Parameters
-    ----------
-    study : as it was planned.
-    scans, models : what its references are made from.
-    common : the reference of all scans, made or given; without tissues if it was made.
-    """
-    return _settled(
-        study,
-        None if study.given is None else common,
-        one_labeller=by_one_labeller(scans, models),
-        can_split=presets.can_split(common.mixture.components, _contrast(study)),
-    )
-
-
-def _settled(study: Study, given: Reference | None, **known: bool) -> Study:
-    """Return a study with the settings that its preset gives it; as it is, if it has no preset."""
-    if study.choices is None:
-        return study
-    facts = presets.StudyFacts(
-        len(study.scans),
-        study.site_counts,
-        sum(scan.tissues.complete for scan in study.scans),
-        None if given is None else presets.TargetFacts.of_reference(given),
-        channels=len(study.channels),
-        **known,
-    )
-    options, preset = presets.settled_study(study.choices, facts)
-    return replace(study, options=options, preset=preset)
-
-
-def by_one_labeller(scans: Sequence[Subject], models: Models) -> bool:
-    """Tell whether the tissue maps of all sites seem to be made in the same way."""
-    return not labeller_doubts(proportions_by_site(scans, models))
-
-
-def proportions_by_site(scans: Sequence[Subject], models: Models) -> dict[str, FloatArray]:
+def _proportions_by_site(scans: Sequence[Subject], models: Models) -> dict[str, FloatArray]:
     """Return the tissue proportions of each site, (n, 3), where sites and maps are known."""
     found: dict[str, list[FloatArray]] = {}
     for scan in scans:
@@ -454,6 +351,36 @@ def proportions_by_site(scans: Sequence[Subject], models: Models) -> dict[str, F
         if scan.site is not None and isinstance(own, Tissues):
             found.setdefault(scan.site, []).append(own.proportions)
     return {site: np.array(rows) for site, rows in found.items()}
+
+
+# ── what the preset decides ───────────────────────────────────────────────────────────────────────
+
+
+def settled(
+    study: Study, given: Reference | None, *, components: int = 3, one_labeller: bool = True
+) -> Study:
+    """Return a study with the settings that its preset gives it; as it is, if it has no preset.
+
+    Parameters
+    ----------
+    study : with what the user chose.
+    given : the reference that was given, if any.
+    components : of the common reference, once that is made.
+    one_labeller : whether the tissue maps of all sites seem to be made in the same way.
+    """
+    if study.choices is None:
+        return study
+    facts = presets.StudyFacts(
+        len(study.scans),
+        study.site_counts,
+        sum(scan.tissues.complete for scan in study.scans),
+        None if given is None else presets.TargetFacts.of_reference(given),
+        one_labeller,
+        presets.can_split(components, _contrast(study)),
+        len(study.channels),
+    )
+    options, preset = presets.settled_study(study.choices, facts)
+    return replace(study, options=options, preset=preset)
 
 
 def _contrast(study: Study) -> str:

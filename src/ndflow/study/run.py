@@ -8,9 +8,9 @@ averaged in an order that does not depend on them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -21,9 +21,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import folder_lock, remove_abandoned
 from ndflow.files.outputs import check_folder, make_folder, sidecar_of
 from ndflow.files.stream import sha256_of
-from ndflow.image.mask import FoundMask, found_for
 from ndflow.image.subject import Subject
-from ndflow.options import Options, Preparing, TissueSource
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.brain import deepbet_version, is_other_contrast
 from ndflow.study import bids_derivative, manifest, references, table
@@ -32,11 +30,11 @@ from ndflow.study.fit_step import FitStep, lacks_tissue_maps
 from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
 from ndflow.study.prepare_step import PACKAGES, PreparationRecord, PrepareStep, check_requirements
-from ndflow.study.prepare_tables import ALIGNED, STUDY, scans_to_prepare, write_tables
+from ndflow.study.prepare_tables import ALIGNED, STUDY, write_tables
 from ndflow.study.references import References, compare_scans
 from ndflow.study.steps import NEW, Done, Pass, Step, check_readable, look, refuse_changed, run_step
-from ndflow.study.tasks import Failure, Progress, Silent, check_jobs, read_failures, record_failures
-from ndflow.subject.presets import Choices, PresetRecord
+from ndflow.study.tasks import Failure, Progress, Silent, check_jobs, record_failures
+from ndflow.subject.presets import PresetRecord
 from ndflow.subject.records import StudyRecord
 from ndflow.subject.voxels import check_found_mask
 from ndflow.values import Doubt
@@ -44,7 +42,48 @@ from ndflow.values import Doubt
 # Steps that come after these, for each scan that was normalised: one line each.
 MORE: tuple[type[Step], ...] = ()
 
+_TEMPORARY = "**/.ndflow-*.tmp"
 _DATASET_LOCK, _TABLES_LOCK = ".ndflow-dataset-lock", ".ndflow-tables-lock"
+
+
+def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) -> Summary:
+    """Run a study, or a preparation.
+
+    Parameters
+    ----------
+    study : what to do.
+    progress : follows how far the run has come.
+    command : what the user typed, for the record.
+    """
+    check_study(study)
+    make_folder(study.folder)
+    with folder_lock(study.folder, shared=study.partial), ExitStack() as last:
+        # At the end, too: a worker of a run that was killed may have gone on for a while.
+        last.callback(remove_abandoned, study.folder, _TEMPORARY)
+        remove_abandoned(study.folder, _TEMPORARY)
+        manifest.check_place(study, _steps(study))  # again: now no other run can change it
+        run = _Run(study, command, manifest.record_in(study.folder))
+        run.begin()
+        if study.preparing is not None:
+            preparing = [(PrepareStep.of(study), scan) for scan in study.scans]
+            run.passes["prepare"] = run_step(preparing, study, progress, apart=True)
+            return run.finish()
+        if study.raw is not None:
+            run.prepared = run_study(study.raw, progress, command=command)
+        failed = {failure.scan for failure in run.failures}
+        fitting = [(FitStep.of(study), scan) for scan in study.scans if scan.name not in failed]
+        fitted = run.passes["fit"] = run_step(fitting, study, progress)
+        if fitted.done and not study.partial:
+            found = compare_scans(study, fitted.done, run.before, progress)
+            run.references, run.written = found, references.write_references(study.folder, found)
+            normalising = [(found.step(scan), scan) for scan in found.scans]
+            normalised = run.passes["normalise"] = run_step(normalising, study, progress)
+            for kind in MORE:
+                more = [
+                    (kind.of(study), scan) for scan in found.scans if scan.name in normalised.done
+                ]
+                run.passes[kind.name] = run_step(more, study, progress)
+        return run.finish()
 
 
 class Summary(NamedTuple):
@@ -83,53 +122,6 @@ class Summary(NamedTuple):
         return {count.kind: count.scans for count in doubt_counts(self.doubts_of)}
 
 
-def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) -> Summary:
-    """Run a study, or a preparation.
-
-    Parameters
-    ----------
-    study : what to do.
-    progress : follows how far the run has come.
-    command : what the user typed, for the record.
-    """
-    check_study(study)
-    make_folder(study.folder)
-    with folder_lock(study.folder, shared=study.partial), _tidied(study):
-        manifest.check_place(study, _steps(study))  # again: now no other run can change it
-        run = _Run(study, command, manifest.record_in(study.folder))
-        run.begin()
-        if study.raw is not None:
-            run.prepared = run_study(study.raw, progress, command=command)
-        if study.preparing is not None:
-            step: Step = PrepareStep.of(study)
-            steps = [(step, scan) for scan in study.scans]
-            run.passes["prepare"] = run_step(steps, study, progress, apart=True)
-            return run.finish()
-        step, failed = FitStep.of(study), {failure.scan for failure in run.unprepared}
-        steps = [(step, scan) for scan in study.scans if scan.name not in failed]
-        fitted = run.passes["fit"] = run_step(steps, study, progress)
-        if study.partial:
-            return run.finish()
-        normalised = run.passes["normalise"] = Pass()
-        if scans := [scan for scan in study.scans if scan.name in fitted.done]:
-            found = compare_scans(study, scans, run.before, progress)
-            run.references, run.written = found, references.write_references(study.folder, found)
-            steps = [(normalise_step(found, scan), scan) for scan in scans]
-            normalised = run.passes["normalise"] = run_step(steps, study, progress)
-        for kind in MORE:
-            step = kind.of(study)
-            steps = [(step, scan) for scan in study.scans if scan.name in normalised.done]
-            run.passes[kind.name] = run_step(steps, study, progress)
-        return run.finish()
-
-
-def normalise_step(found: References, scan: Subject) -> NormaliseStep:
-    """Return the last step of a scan."""
-    study = replace(found.study, scans=(), raw=None)  # which need not go to every worker
-    odd, model = found.odd.get(scan.name, ()), found.fits.get(scan.name)
-    return NormaliseStep(study, found.goal(scan), odd, model)
-
-
 # ── before any work ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -166,10 +158,8 @@ def _steps(study: Study) -> list[Step]:
     """Return the steps of a study, as far as their files are concerned."""
     if study.preparing is not None:
         return [PrepareStep.of(study)]
-    fit = FitStep.of(study)
-    if study.partial:
-        return [fit]
-    return [fit, NormaliseStep.of(study), *(kind.of(study) for kind in MORE)]
+    more = [] if study.partial else [NormaliseStep.of(study), *(kind.of(study) for kind in MORE)]
+    return [FitStep.of(study), *more]
 
 
 def _source(study: Study) -> dict[str, Any]:
@@ -178,25 +168,6 @@ def _source(study: Study) -> dict[str, Any]:
 
 
 # ── the files of a run ────────────────────────────────────────────────────────────────────────────
-
-
-@contextmanager
-def _tidied(study: Study) -> Iterator[None]:
-    """Remove the temporary files of runs that were killed, and of ours.
-
-    At the end, because a worker of a run that was killed may have gone on for a while.
-    """
-    steps = _steps(study)
-    pairs = [(step, scan) for step in steps for scan in study.scans]
-    paths = [path for step, scan in pairs for path in (*step.records(scan), *step.outputs(scan))]
-    places = {study.folder, *(path.parent for path in paths)}
-    try:
-        for folder in places:
-            remove_abandoned(folder)
-        yield
-    finally:
-        for folder in places:
-            remove_abandoned(folder)
 
 
 @dataclass
@@ -219,21 +190,21 @@ class _Run:
     references: References | None = None
     written: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        """Remember which scans failed in an earlier run."""
-        self._failed: set[str] = set()
-        with suppress(FileError):
-            self._failed = {scan for scan, *_ in read_failures(self.study.folder)}
-
     @property
-    def unprepared(self) -> list[Failure]:
-        """The scans that could not be prepared."""
-        return [*self.prepared.failures] if self.prepared is not None else []
+    def stages(self) -> dict[str, list[Failure]]:
+        """The scans that failed so far, by step."""
+        unprepared = {} if self.prepared is None else {"prepare": self.prepared.failures}
+        return unprepared | {name: one.failures for name, one in self.passes.items()}
 
     @property
     def failures(self) -> list[Failure]:
         """All scans that failed so far."""
-        return [*self.unprepared, *(f for one in self.passes.values() for f in one.failures)]
+        return [failure for some in self.stages.values() for failure in some]
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        """The files that an earlier run has recorded."""
+        return {} if self.before is None else self.before.outputs
 
     def begin(self) -> None:
         """Describe the folder, and record what is run, before anything else is written."""
@@ -251,8 +222,8 @@ class _Run:
         if study.partial and study.preparing is None:
             return
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            known = {} if self.before is None else self.before.outputs
-            self._record(study, {name: known.get(name, "") for name in manifest.top_files(study)})
+            names = manifest.top_files(study)
+            self._record(study, {name: self.known.get(name, "") for name in names})
             if study.preparing is None:
                 table.write_study_scans(folder / SCANS, study.scans)
 
@@ -260,80 +231,73 @@ class _Run:
         """Write down how a study, a preparation, or the part of some participants ended."""
         study, folder, found = self.study, self.study.folder, self.references
         preparing = study.preparing is not None
-        main = self.passes["prepare" if preparing else "fit" if study.partial else "normalise"]
-        decided, more = study if found is None else found.study, Summary(0, 0, [])
-        if found is not None:
-            more = more._replace(of_study=found.of_study, balance=found.weights.sites)
-        if preparing and main.done:
-            spent = [one.seconds for one in main.done.values() if not one.kept]
-            copies = decided.preparing is not None and decided.preparing.resolution is not None
-            aligned = folder / ALIGNED if copies else None
-            seconds = median(spent) if spent else None
-            more = more._replace(table=folder / STUDY, aligned=aligned, seconds=seconds)
-        summary = more._replace(
-            done=len(main.done),
-            kept=main.kept,
-            failures=self.failures,
-            doubts_of=main.all_doubts(),
-            distances=main.distances(),
-            prepared=self.prepared,
-            preset=None if study.partial and not preparing else decided.preset,
+        main = "prepare" if preparing else "fit" if study.partial else "normalise"
+        last, decided = self.passes.get(main, Pass()), study if found is None else found.study
+        summary = Summary(
+            len(last.done),
+            last.kept,
+            self.failures,
+            last.all_doubts(),
+            last.distances(),
+            self.prepared,
+            () if found is None else found.of_study,
+            decided.preset if preparing or not study.partial else None,
+            {} if found is None else found.weights.sites,
         )
-        stages = {"prepare": self.unprepared} | {n: p.failures for n, p in self.passes.items()}
+        if study.preparing is not None and last.done:
+            spent = [one.seconds for one in last.done.values() if not one.kept]
+            aligned = None if study.preparing.resolution is None else folder / ALIGNED
+            seconds = median(spent) if spent else None
+            summary = summary._replace(table=folder / STUDY, aligned=aligned, seconds=seconds)
         names = [scan.name for scan in study.scans]
         tried = dict.fromkeys(("prepare", "fit", "normalise"), names) if study.partial else None
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            record_failures(folder, tried, stages)
+            news = record_failures(folder, tried, self.stages) or last.kept < len(last.done)
             if preparing or not study.partial:
-                self._finish(decided, summary)
+                self._conclude(decided, summary, news=news)
         return summary
 
-    def _finish(self, decided: Study, summary: Summary) -> None:
+    def _conclude(self, decided: Study, summary: Summary, *, news: bool) -> None:
         """Remove what is no longer valid, and record what was written."""
         study, folder, found = self.study, self.study.folder, self.references
-        failed, names = self.unprepared, [SCANS, *self.written]
+        failed = [] if self.prepared is None else [*self.prepared.failures]
+        names = [SCANS, *self.written]
         for step in _steps(study):
-            done = self.passes[step.name]
-            failed += done.failures  # and so in all that follows
+            own = self.passes.get(step.name, Pass())
+            failed += own.failures  # and so in all that follows
             manifest.remove_results(step, study.scans, failed)
-            for scan in (scan for scan in study.scans if scan.name in done.done):
+            for scan in (scan for scan in study.scans if scan.name in own.done):
                 names += [path.relative_to(folder).as_posix() for path in step.records(scan)]
-        if summary.kept < summary.done or self._failed != {failure.scan for failure in failed}:
+        if news:
             manifest.remove_unchanged(folder, [REPORT])
         outcome: dict[str, Any] = {"doubts": summary.doubts_of, "of_study": summary.of_study}
         outcome["balance"] = dict(summary.balance)
         if found is not None:
             outcome |= {"inputs": found.read, "made_from": found.made_from}
         if study.preparing is not None:
-            names, rows = self._write_tables()
+            done = [scan for scan in study.scans if scan.name in self.passes["prepare"].done]
+            paths = {scan.name: PrepareStep.of(study).paths(scan).record for scan in done}
+            records = {name: PreparationRecord.read(path) for name, path in paths.items()}
+            names, rows = write_tables(study, records)
+            names += [sidecar_of(str(row["image"])).as_posix() for row in rows]
             sites = Counter(str(row["site"]) for row in rows if row["site"] not in (None, "n/a"))
             outcome |= {"scans": len(rows), "sites": dict(sorted(sites.items()))}
         outputs = {name: sha256_of(folder / name) for name in names}
         if not study.partial:
-            known = {} if self.before is None else self.before.outputs
-            stale = {name for name in known if "/" not in name and name not in outputs}
+            stale = {name for name in self.known if "/" not in name and name not in outputs}
             manifest.remove_unchanged(folder, stale - {REPORT})
         self._record(decided, outputs, finished=True, **outcome)
-
-    def _write_tables(self) -> tuple[list[str], list[Mapping[str, str | None]]]:
-        """Write the tables of a preparation; return the files of it, and the rows of all scans."""
-        step, done = PrepareStep.of(self.study), self.passes["prepare"].done
-        scans = [scan for scan in self.study.scans if scan.name in done]
-        records = {s.name: PreparationRecord.read(step.paths(s).record) for s in scans}
-        tables, rows = write_tables(self.study, records)
-        return [*tables, *(sidecar_of(str(row["image"])).as_posix() for row in rows)], rows
 
     def _record(self, study: Study, outputs: Mapping[str, str], **outcome: Any) -> None:
         """Write what is run; at the end, with what came of it."""
         folder, preparing = self.study.folder, study.preparing is not None
-        known = {} if self.before is None else self.before.outputs
         # The report stays listed, and so does a file that is no longer written, but was changed.
-        there = {n: known[n] for n in known if "/" not in n and (folder / n).exists()}
+        there = {n: self.known[n] for n in self.known if "/" not in n and (folder / n).exists()}
         found = {"deepbet": deepbet_version()} if any(s.finds_brain for s in study.scans) else {}
         done = {name: len(one.done) for name, one in self.passes.items()}
         if self.prepared is not None:
             done["prepare"] = self.prepared.done
-        about = {
+        about: dict[str, Any] = {
             "settings": study.settings,
             "command": tuple(self.command),
             "versions": versions(*PACKAGES if preparing else ()) | found,
@@ -361,12 +325,14 @@ class Rehearsed(NamedTuple):
     scan : the scan.
     action, why : what would be done, and for what reason.
     error : what would prevent it.
+    found : what is known about it, if its results are kept.
     """
 
     scan: Subject
     action: str = ""
     why: str = ""
     error: FileError | None = None
+    found: Done | None = None
 
 
 KEEP, UP_TO_DATE = "keep", "up to date"
@@ -378,30 +344,27 @@ def rehearse(study: Study) -> list[Rehearsed]:
     Where some densities are still to be estimated, the reference of a study is not known yet, and
     what will become of the images depends on it.
     """
-    then = "" if study.partial else " and write"
     if study.preparing is not None:
-        step = PrepareStep.of(study)
-        return [_rehearsed(step, scan, "prepare") for scan in study.scans]
+        return [_rehearsed(PrepareStep.of(study), scan, "prepare") for scan in study.scans]
+    fit = "fit" if study.partial else "fit and write"
     prepared = [] if study.raw is None else rehearse(study.raw)
     if any(one.action != KEEP for one in prepared):
         rest = "prepared; the rest depends on the other scans"
         return [
-            one._replace(action=f"keep or fit{then}", why=rest)
+            one._replace(action=f"keep or {fit}", why=rest)
             if one.action == KEEP
-            else one._replace(action=f"prepare, fit{then}")
+            else one._replace(action=f"prepare, {fit}")
             for one in prepared
         ]
-    fit = FitStep.of(study)
-    fits = [_rehearsed(fit, scan, f"fit{then}") for scan in study.scans]
+    fits = [_rehearsed(FitStep.of(study), scan, fit) for scan in study.scans]
     if study.partial:
         return fits
-    found = None
-    if all(one.action == KEEP for one in fits):
-        before = manifest.record_in(study.folder)
-        found = compare_scans(study, study.scans, before, Silent())
+    found, done = None, {one.scan.name: one.found for one in fits if one.found is not None}
+    if len(done) == len(fits):
+        found = compare_scans(study, done, manifest.record_in(study.folder), Silent())
     elif study.given is not None and not study.mode.by_site:
         found = references.make_references(study, [], {})  # given: no scan changes it
-    return [_then(one, found) for one in fits]
+    return [one if one.found is None else _then(one, found) for one in fits]
 
 
 def _rehearsed(step: Step, scan: Subject, action: str) -> Rehearsed:
@@ -410,7 +373,7 @@ def _rehearsed(step: Step, scan: Subject, action: str) -> Rehearsed:
         check_readable(step, scan)
         why = look(step, scan)
         if isinstance(why, Done):
-            return Rehearsed(scan, KEEP, UP_TO_DATE)
+            return Rehearsed(scan, KEEP, UP_TO_DATE, found=why)
         refuse_changed(step, scan)
     except FileError as error:
         return Rehearsed(scan, action, str(why), error)
@@ -418,157 +381,12 @@ def _rehearsed(step: Step, scan: Subject, action: str) -> Rehearsed:
 
 
 def _then(fitted: Rehearsed, found: References | None) -> Rehearsed:
-    """Return what becomes of the images of a scan."""
-    if fitted.action != KEEP:
-        return fitted
+    """Return what becomes of the images of a scan that was fitted."""
     if found is None:
         why = "depends on the reference, which may change"
         return fitted._replace(action="keep or write", why=why)
-    scan = fitted.scan
-    for step in (normalise_step(found, scan), *(kind.of(found.study) for kind in MORE)):
-        one = _rehearsed(step, scan, "write")
+    for step in (found.step(fitted.scan), *(kind.of(found.study) for kind in MORE)):
+        one = _rehearsed(step, fitted.scan, "write")
         if one.action != KEEP:
             return one._replace(why="fitted already") if one.why == NEW else one
     return fitted
-
-
-# ── from a listing to a study ─────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of a study, besides its scans.
-
-    Attributes
-    ----------
-    choices : about results.
-    reference : that was given, if any.
-    preparing : how raw scans are prepared first; None if they are not.
-    unmasked : the mask to find for scans without one.
-    jobs, scheduler, partial : see `Study`.
-    derivatives : folders that masks of a BIDS dataset come from, by name; None where the scans are
-        not those of a dataset.
-    """
-
-    choices: Choices = field(default_factory=Choices)
-    reference: str | None = None
-    preparing: Preparing | None = None
-    unmasked: FoundMask | None = None
-    jobs: int = 1
-    scheduler: str | None = None
-    partial: bool = False
-    derivatives: Mapping[str, Path] | None = None
-
-
-def preparing_for(
-    prepare: bool,
-    mask: str | None,
-    *,
-    tissues: TissueSource = "given",
-    no_bias_field: bool = False,
-) -> tuple[Preparing | None, FoundMask | None]:
-    """Return how raw scans are prepared, if they are; and the mask to find if they are not.
-
-    Parameters
-    ----------
-    prepare : whether they are.
-    mask : for scans without a mask.
-    tissues, no_bias_field : see `Preparing`.
-    """
-    if prepare and mask == "auto":
-        words = "--prepare finds brain masks, and --mask auto the foreground"
-        raise InvalidValueError(f"{words}; leave out one of them")
-    if prepare:
-        return Preparing("nonzero" if mask == "nonzero" else "brain", tissues, no_bias_field), None
-    if tissues != "given" or no_bias_field:
-        given = "--no-bias-field" if no_bias_field else f"--tissues {tissues}"
-        raise InvalidValueError(f"{given} is about --prepare; add --prepare, or leave it out")
-    return None, found_for(mask)
-
-
-def assemble(
-    listing: table.Listing, folder: Path, asked: Asked, *, within: Path | None = None
-) -> Study:
-    """Return the study of some scans.
-
-    Parameters
-    ----------
-    listing : the scans.
-    folder : for the results.
-    asked : what is asked of it.
-    within : the folder of several studies that this is one of.
-    """
-    naming: table.Naming = table.PlainNames()
-    if asked.derivatives is not None:
-        naming = bids_derivative.BidsNames(listing.root, asked.derivatives)
-    study = Study(
-        folder,
-        table.named(listing.subjects, naming, asked.unmasked),
-        Options(**asked.choices.options),
-        asked.reference,
-        asked.jobs,
-        asked.scheduler,
-        listing.table,
-        within,
-        listing.root,
-        asked.derivatives is not None,
-        asked.derivatives or {},
-        asked.partial,
-    )
-    if asked.preparing is not None:
-        raw = replace(
-            study,
-            folder=folder / PREPARED,
-            scans=scans_to_prepare(study.scans, listing.root),
-            preparing=asked.preparing,
-            given=None,
-            table=None,
-            within=within or folder,
-        )
-        step = PrepareStep.of(raw)
-        pairs = zip(raw.scans, study.scans, strict=True)
-        study = replace(study, raw=raw, scans=[_ready(step, one, scan) for one, scan in pairs])
-    return references.with_choices(study, asked.choices)
-
-
-def _ready(step: PrepareStep, raw: Subject, scan: Subject) -> Subject:
-    """Return a scan as it will be when it is prepared, with the places of its own results."""
-    mask = step.paths(raw).mask.relative_to(step.study.folder).as_posix()
-    outputs = {}
-    for channel, own in scan.outputs.items():
-        metadata, before = dict(own.metadata), raw.outputs[channel]
-        if "Sources" in metadata:
-            metadata["Sources"] = [f"bids:{PREPARED}:{one}" for one in (before.image, mask)]
-            if raw.mask is None and step.preparing.mask == "nonzero":
-                metadata["SkullStripped"] = before.metadata.get("SkullStripped", True)
-        outputs[channel] = own._replace(metadata=metadata)
-    return replace(step.prepared(raw), outputs=outputs)
-
-
-def assemble_preparation(
-    listing: table.Listing,
-    folder: Path,
-    preparing: Preparing,
-    options: Options,
-    *,
-    jobs: int = 1,
-    scheduler: str | None = None,
-) -> Study:
-    """Return the preparation of some scans, by itself.
-
-    Parameters
-    ----------
-    listing, folder : the scans, and the folder for the results.
-    preparing, options : what the user chose.
-    jobs, scheduler : see `Study`.
-    """
-    return Study(
-        folder,
-        scans_to_prepare(table.named(listing.subjects, table.PlainNames()), listing.root),
-        options,
-        jobs=jobs,
-        scheduler=scheduler,
-        table=listing.table,
-        root=listing.root,
-        preparing=preparing,
-    )

@@ -30,6 +30,7 @@ from ndflow.study import checks
 from ndflow.study.checks import Compared, ScanQuantiles, SiteDistances
 from ndflow.study.plan import Study
 from ndflow.study.tasks import Failure, Outcome, Progress, Task, failed, run_each
+from ndflow.subject.records import ScanModel
 from ndflow.subject.results import hashes
 from ndflow.values import JSON, Doubt
 
@@ -69,6 +70,7 @@ class Done(NamedTuple):
     warnings, doubts : for the user; and what to check by eye.
     content : the hashes of its images, to find scans that are the same.
     compared, quantiles : what is compared between the scans of a study.
+    model : the density, if that was read.
     seconds : how long it took.
     """
 
@@ -78,6 +80,7 @@ class Done(NamedTuple):
     content: tuple[str, ...] = ()
     compared: Compared = Compared()
     quantiles: ScanQuantiles | None = None
+    model: ScanModel | None = None
     seconds: float = 0.0
 
 

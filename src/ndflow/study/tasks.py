@@ -176,8 +176,8 @@ def record_failures(
     folder: Path,
     tried: Mapping[str, Sequence[str]] | None,
     failures: Mapping[str, Sequence[Failure]],
-) -> None:
-    """Update the list of failures in a folder, ``failures.tsv``.
+) -> bool:
+    """Update the list of failures in a folder, ``failures.tsv``; return whether it has changed.
 
     Scans that were not tried in this run stay on the list; an empty list is removed.
 
@@ -198,7 +198,7 @@ def record_failures(
     except FileError:
         if rows:
             raise
-        return
+        return False
     if tried is not None:
         done = {(scan, stage) for stage in tried for scan in tried[stage]}
         rows = [*(cells for cells in old if tuple(cells[:2]) not in done), *rows]
@@ -206,6 +206,7 @@ def record_failures(
         write_table(path, _COLUMNS, rows)
     elif old:
         path.unlink(missing_ok=True)
+    return [cells[0] for cells in old] != [cells[0] for cells in rows]
 
 
 def read_failures(folder: Path) -> list[tuple[str, str, str]]:

@@ -86,22 +86,20 @@ def run_in_workers(
                     yield index, future.result()
                 except workers.lost:
                     suspects.append(index)
-        for index in sorted(suspects):
-            yield index, _alone(workers, function, tasks[index], killed)
+        for index in sorted(suspects):  # while nothing else is at work
+            for _ in range(_ATTEMPTS):
+                with suppress(workers.lost):
+                    yield index, workers.submit(function, tasks[index]).result()
+                    break
+            else:
+                yield index, killed(tasks[index])
     except BaseException as error:  # we are asked to stop, or somebody has closed this generator
         workers.end(kill=True)
-        if isinstance(error, Exception):
-            raise workers.error(error) from error
-        raise
+        if scheduler is None or not isinstance(error, Exception):
+            raise
+        cause = f"the cluster was lost ({type(error).__name__})"  # the function never raises
+        raise FileError(scheduler, cause, "run the same command again to resume") from error
     workers.end(kill=False)
-
-
-def _alone(workers: Workers, function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
-    """Return the result of a task while nothing else is at work."""
-    for _ in range(_ATTEMPTS):
-        with suppress(workers.lost):
-            return workers.submit(function, task).result()
-    return killed(task)
 
 
 # ── this machine ──────────────────────────────────────────────────────────────────────────────────
@@ -134,10 +132,6 @@ class _Processes:
     def capacity(self) -> int:
         """Return twice the number of processes, so that none has to wait."""
         return 2 * self._jobs
-
-    def error(self, error: Exception) -> Exception:
-        """Return the error itself."""
-        return error
 
     def end(self, *, kill: bool) -> None:
         """Keep the processes, unless they are to be stopped."""
@@ -211,7 +205,6 @@ class _Cluster:
     """The workers of a Dask cluster, which retries a task itself as its scheduler is configured."""
 
     def __init__(self, scheduler: str) -> None:
-        self._scheduler = scheduler
         self._client = connect(scheduler)
         from distributed.scheduler import KilledWorker
 
@@ -231,28 +224,17 @@ class _Cluster:
             self._wanted = max(_MIN_SUBMITTED, 2 * sum(self._client.ncores().values()))
         return self._wanted
 
-    def error(self, error: Exception) -> Exception:
-        """Return that the cluster was lost: the function itself never raises."""
-        cause = f"the cluster was lost ({type(error).__name__})"
-        return FileError(self._scheduler, cause, "run the same command again to resume")
-
     def end(self, *, kill: bool) -> None:
         """Leave the cluster; what it still has to do for us is cancelled."""
         self._client.close()
 
 
-def connect(scheduler: str, *, timeout: float | None = None) -> Any:
-    """Return a client of a Dask cluster.
+def connect(scheduler: str) -> Any:
+    """Return a client of a Dask cluster, which the caller closes.
 
     Parameters
     ----------
     scheduler : the address of the scheduler, or its scheduler file.
-    timeout : how many seconds to wait for an answer. Default: as Dask is configured.
-
-    Returns
-    -------
-    distributed.Client
-        The client, which the caller closes.
     """
     try:
         from distributed import Client
@@ -260,12 +242,8 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Any:
         raise InvalidValueError(
             f"--scheduler needs Dask, which is not installed; try {installing('cluster')}"
         ) from None
-    by_file = _is_file(scheduler)
-    if by_file:
-        _check_scheduler_file(scheduler)
     try:
-        wait = {} if timeout is None else {"timeout": timeout}
-        return Client(**{"scheduler_file" if by_file else "address": scheduler}, **wait)
+        return Client(_address(scheduler))
     except (OSError, ValueError) as error:
         cause = f"no Dask scheduler answers there ({error})"
         raise FileError(scheduler, cause, "start one: dask scheduler") from None
@@ -276,20 +254,20 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Any:
         raise FileError(scheduler, cause, hint) from None
 
 
-def _is_file(scheduler: str) -> bool:
-    """Whether what was given names a scheduler file, which may be missing."""
-    if "://" in scheduler:
-        return False
+def _address(scheduler: str) -> str:
+    """Return the address of a scheduler, which may be in its file.
+
+    Dask itself would wait for a file that is missing, and fail on another without saying why.
+    """
     path = Path(scheduler)
-    return path.suffix == ".json" or len(path.parts) > 1 or path.is_file()
-
-
-def _check_scheduler_file(file: str) -> None:
-    """Refuse a file that Dask would wait for, or fail on without saying why."""
+    is_file = path.suffix == ".json" or len(path.parts) > 1 or path.is_file()
+    if "://" in scheduler or not is_file:
+        return scheduler
     try:
-        content = json.loads(read_bounded(file, max_bytes=_MAX_BYTES))
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict) or not isinstance(content.get("address"), str):
+        address = json.loads(read_bounded(scheduler, max_bytes=_MAX_BYTES))["address"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        address = None
+    if not isinstance(address, str):
         hint = "give the file that dask scheduler --scheduler-file wrote, or tcp://HOST:PORT"
-        raise FileError(file, "not a scheduler file of Dask", hint)
+        raise FileError(scheduler, "not a scheduler file of Dask", hint)
+    return address

@@ -196,7 +196,7 @@ def prepare(
     from ndflow.errors import InvalidValueError
     from ndflow.image.subject import ANY_CHANNEL
     from ndflow.options import Options, Preparing
-    from ndflow.study.run import assemble_preparation
+    from ndflow.study.assemble import assemble_preparation
     from ndflow.study.table import is_image
 
     if output is not None and pattern is None:
