@@ -110,7 +110,7 @@ class Options:
         Match scans to the average density of the reference (average), or to its tissues in the
         scan's own proportions: of its tissue maps (tissue), or estimated (adaptive).
     freeze
-        Keep components of the scan's density where the alignment puts them: by index (3), weight
+        Keep components of the scan's density where z-scoring puts them: by index (3), weight
         (weight<0.02) or intensity (900:1200). On the command line, commas separate rules.
     objective
         What the match minimises: the L2 divergence of the paper (l2), or the Cramér distance

@@ -324,8 +324,8 @@ def test_verify_finds_what_has_changed(run: Run, desk: Desk) -> None:
     ran = run("verify", desk.out, "-q")
     assert ran.code == 1
     assert {line.split(":")[0] + line.split(":")[-1] for line in ran.out.splitlines()} == {
-        "changed not what ndflow wrote",
-        "changed not what was read",
+        "changed checksums differ: not what ndflow wrote",
+        "changed checksums differ: not what was read",
         "foreign listed in no record",
     }
 

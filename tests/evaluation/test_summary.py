@@ -57,7 +57,7 @@ def moved(affine: Condition, by: object) -> list[object]:
 def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> None:
     text = said(comparison, "age")
     first, *lines = text.splitlines()
-    assert first == "flow, compared with alignment of mean and standard deviation alone"
+    assert first == "flow, compared with z-scoring alone"
     assert [line for line in lines if not line.startswith(("- ", "  "))] == [
         "What became more alike",
         "What it cost",
@@ -79,7 +79,7 @@ def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> 
 
 def test_a_run_that_changes_nothing_is_not_said_to_differ(comparison: Comparison) -> None:
     words = " ".join(said(with_run(comparison), "age").split())
-    same = "nor further apart than after alignment"
+    same = "nor further apart than after z-scoring"
     assert f"Sites are neither significantly closer together {same}" in words
     assert "significantly smaller in 0 of 9" in words
     assert "GM and WM are neither significantly less distinct nor more distinct" in words

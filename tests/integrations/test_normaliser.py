@@ -287,7 +287,7 @@ def test_zeros_of_a_volume_of_another_shape_stay_0() -> None:
         (head(), np.zeros(SHAPE, bool), FileError, "the mask: an empty mask"),
         (head(), np.zeros(SHAPE), FileError, "the mask: an empty mask"),
         (head(), np.ones((5, 6, 7), bool), FileError, r"the shape \(5, 6, 7\)"),
-        (np.ones(SHAPE), None, FileError, "all voxels that count have the value 1"),
+        (np.ones(SHAPE), None, FileError, "all voxels used have the value 1"),
         (head() * 1j, None, InvalidValueError, "complex128"),
         (np.ones((2, 3, 4, 5)), None, InvalidValueError, "the image"),
     ],

@@ -115,7 +115,7 @@ def study() -> Page:
         ],
         scans=scans,
         windows=((50, 250), (-25, 75)),
-        verdicts=[("flow, compared with alignment", [("What it cost", ["Little."])])],
+        verdicts=[("flow, compared with z-scoring", [("What it cost", ["Little."])])],
         tables=[Section("Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]])],
         pictures=[picture],
         methods="Intensities were normalised. " * 20,
@@ -365,7 +365,7 @@ def test_an_open_row_shows_slices_and_draws_curves_with_axes(opened):
     charts = browser.find_elements(By.CSS_SELECTOR, "#scan-4 .chart")
     assert [chart.get_attribute("aria-label") for chart in charts] == [
         "As scanned: voxels, mixture; intensity as scanned from 100 to 700",
-        "Intensity map: alignment alone, map; intensity as scanned from 100 to 700",
+        "Intensity map: z-scoring alone, map; intensity as scanned from 100 to 700",
         "After: voxels, target; intensity after normalisation from −3 to 3",
     ]
     words = [[text.text for text in c.find_elements(By.TAG_NAME, "text")] for c in charts]
@@ -705,7 +705,7 @@ def test_the_page_of_one_scan_is_open(opened, width):
     browser = opened("one.html", width=width)
     wait(browser, lambda b: len(b.find_elements(By.CSS_SELECTOR, "#scan-1 .chart")) == 3)
     assert browser.find_element(By.CSS_SELECTOR, ".overview").text == (
-        "No scan stands out, and none failed."
+        "No scan was flagged, and none failed."
     )
     assert not browser.find_element(By.ID, "filter").is_displayed()
     assert browser.execute_script("return document.documentElement.scrollWidth") == width

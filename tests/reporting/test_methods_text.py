@@ -62,7 +62,7 @@ def test_the_paragraph_describes_the_density_flow() -> None:
     assert text.startswith("Intensities of 4 T1w images from 2 sites were normalised with ndflow 9")
     for words in (
         "The histogram of each scan inside its mask was modelled as a Dirichlet-process",
-        "aligned in mean and standard deviation to the average density of all aligned scans",
+        "brought to the mean and standard deviation of the average density of all z-scored scans",
         "L2 divergence",
         "Castro & Glocker, 2018",
     ):
@@ -71,7 +71,7 @@ def test_the_paragraph_describes_the_density_flow() -> None:
 
 
 def test_scans_that_failed_after_the_reference_was_made_are_counted_in_it() -> None:
-    assert "of 5 aligned scans" in methods_paragraph(run(fitted=5), [], ["given"])
+    assert "of 5 z-scored scans" in methods_paragraph(run(fitted=5), [], ["given"])
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_scans_that_failed_after_the_reference_was_made_are_counted_in_it() -> N
         (("given",), "inside its mask was"),
         (("auto",), "inside its foreground, found automatically, was"),
         (("brain",), "inside its brain mask, found by deepbet (Fisch et al. 2024), was"),
-        (("nonzero",), "over all voxels but 0 was"),
-        (("nonzero", "given"), "inside its mask or over all voxels but 0 was"),
+        (("nonzero",), "over all non-zero voxels was"),
+        (("nonzero", "given"), "inside its mask or over all non-zero voxels was"),
     ],
 )
 def test_the_paragraph_says_which_voxels_were_used(masks: Any, words: str) -> None:
@@ -102,7 +102,7 @@ def test_the_paragraph_says_which_voxels_were_used(masks: Any, words: str) -> No
         ({"options": Options(scale="standard")}, "mean of 0 and a standard deviation of 1."),
         ({"options": Options(method="zscore")}, "mean of 0 and a standard deviation of 1."),
         ({"options": Options(range=(0, 50))}, "lie at 0 and 50."),
-        ({"given": "r.json"}, "to a given reference"),
+        ({"given": "r.json"}, "of a given reference"),
         (
             {"options": Options(method="nyul", landmarks=7)},
             "Scans were normalised by 7 percentiles",

@@ -52,7 +52,7 @@ def test_the_image_is_not_blamed_for_an_invalid_option(options: dict[str, Any]) 
 
 def test_an_image_without_a_density_is_named(tmp_path: Path) -> None:
     flat = save(tmp_path / "flat.nii.gz", np.full((9, 9, 9), 7, np.int16))
-    with pytest.raises(FileError, match="all voxels that count have the value 7") as caught:
+    with pytest.raises(FileError, match="all voxels used have the value 7") as caught:
         ndflow.fit(flat)
     assert caught.value.path == str(flat)
 

@@ -128,7 +128,7 @@ def test_a_result_worse_than_alignment_says_why(options: dict[str, str], why: st
     solution = replace(PLAIN, imap=PiecewiseLinear(ENDS, 1.1 * ALIGNMENT(ENDS)))
     (doubt,) = doubts(solution, to(STANDARD, **options))
     assert doubt.kind == "worse than z-scoring"
-    assert "0.079 standard deviations) than after alignment alone (0.000)" in doubt.text
+    assert "0.079 standard deviations) than after z-scoring alone (0.000)" in doubt.text
     assert why in doubt.hint
     assert "--method affine" in doubt.hint
 

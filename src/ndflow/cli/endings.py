@@ -5,7 +5,7 @@
     scans      68 done (0 kept from an earlier run), 0 failed
     sites      3: IXI-HH 30, NSK 24, UCLA 14
     preset     auto: two-level, adaptive proportions, averaged quantiles, because there are …
-    distance   3.74 raw → 0.129 aligned → 0.0172 normalised (between sites, in sd)
+    distance   3.74 raw → 0.129 z-scored → 0.0172 normalised (between sites, in sd)
     flagged    none
     report     OUT/report.html
     next       ndflow evaluate OUT
@@ -241,7 +241,7 @@ def _distance(distances: SiteDistances | None, scans: int) -> str:
         return "none, of fewer than two scans" if scans < 2 else "not measured for joint maps"
     several, raw, aligned, normalised = distances
     what = "between sites" if several else "to the average scan"
-    return f"{raw:.3g} raw → {aligned:.3g} aligned → {normalised:.3g} normalised ({what}, in sd)"
+    return f"{raw:.3g} raw → {aligned:.3g} z-scored → {normalised:.3g} normalised ({what}, in sd)"
 
 
 def _flagged(summary: Summary, page: PageOutcome) -> str:

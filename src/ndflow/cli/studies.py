@@ -243,13 +243,13 @@ def _masks(scans: Sequence[Subject]) -> str:
     found = Counter(str(scan.mask) for scan in scans if to_be_found(scan.mask))
     without = sum(scan.mask is None for scan in scans)
     if without == len(scans):
-        return "none (all voxels but 0 count)"
+        return "none (all non-zero voxels are used)"
     return _counted(
         {
             "{} given": len(scans) - found.total() - without,
             "{} to be found by deepbet": found[BRAIN],
             "{} to be found automatically": found[AUTO],
-            "{} without (all voxels but 0 count)": without,
+            "{} without (all non-zero voxels are used)": without,
         }
     )
 

@@ -32,7 +32,7 @@ _LONGEST_NAME = 24  # of a condition, in the overview
 TISSUES_TITLE = "Tissue quartiles"
 ABOUT = {
     "fitness": (
-        "Histograms compared with the average density of the aligned scans",
+        "Histograms compared with the average density of the z-scored scans",
         "Medians over scans: differences of densities (mae, rmse), Wasserstein (w1), "
         "Kolmogorov–Smirnov (ks) and Jensen–Shannon (js) distances, differences of quantiles (qq); "
         "own: compared with the average of the condition itself; variation: total variation of the "
@@ -41,13 +41,13 @@ ABOUT = {
     "sites": (
         "Distances between and within sites",
         "W1 of histograms, in standard deviations of the average scan (the report's first numbers "
-        "are in those of the scans themselves); shares are relative to the alignment.",
+        "are in those of the scans themselves); shares are relative to z-scoring.",
     ),
     "classification": (
         "Site classification by random forests",
         "Share of scans whose site is predicted correctly, with references made without them; "
-        "chance from shuffled sites; entropy in bits, and p of a paired t-test of it against the "
-        "alignment. What remains without any difference of intensity: ranks, where all scans have "
+        "chance from shuffled sites; entropy in bits, and p of a paired t-test of it against "
+        "z-scoring. What remains without any difference of intensity: ranks, where all scans have "
         "the same histogram; anatomy, where each tissue has one intensity in all scans.",
     ),
     "repeats": (
@@ -58,7 +58,7 @@ ABOUT = {
         "Contrast and variation of tissues",
         "Contrast: mean of WM minus that of GM, in standard deviations of the average brain; "
         "dprime: the same in standard deviations of the tissues themselves, which no straight line "
-        "changes, and p of a paired t-test of it against the alignment; sd: over scans; cv: "
+        "changes, and p of a paired t-test of it against z-scoring; sd: over scans; cv: "
         "coefficient of variation of tissue medians over scans, with the scanner's average zero.",
     ),
     "reliability": (
@@ -242,7 +242,7 @@ def verdict(comparison: Comparison, made: Tables) -> str:
             "What it cost": _cost(comparison, made, run),
             "What to look at": _look_at(comparison, run),
         }
-        lines = [f"{run.name}, compared with alignment of mean and standard deviation alone"]
+        lines = [f"{run.name}, compared with z-scoring alone"]
         for title, sentences in parts.items():
             lines += [title] if sentences else []
             for sentence in sentences:
@@ -256,7 +256,7 @@ def verdict(comparison: Comparison, made: Tables) -> str:
                 )
         blocks.append("\n".join(lines))
     if not runs:
-        blocks.append("There is nothing to compare alignment with: give a run of another method.")
+        blocks.append("There is nothing to compare z-scoring with: give a run of another method.")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -383,7 +383,7 @@ def _look_at(comparison: Comparison, run: Condition) -> list[str]:
         more = f" and {len(flagged) - _NAMED} more" if len(flagged) > _NAMED else ""
         some = ", ".join(flagged[:_NAMED])
         found.append(f"{plural(len(flagged), 'scan')} flagged by the run: {some}{more}.")
-    return found or ["No scan stands out."]
+    return found or ["No scan was flagged."]
 
 
 def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) -> str:
@@ -400,4 +400,4 @@ def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) ->
     agree = change * float((now - before).mean()) > 0
     if len(now) >= _FEWEST and agree and paired_t(now, before).p < _SIGNIFICANT:
         return less if change < 0 else more
-    return f"neither significantly {less} nor {more} than after alignment"
+    return f"neither significantly {less} nor {more} than after z-scoring"

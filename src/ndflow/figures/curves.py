@@ -269,7 +269,7 @@ def _draw_map(figure: Figure, grid: GridSpec, column: int, imap: MapCurves) -> N
     """Draw an intensity map in the first row of a grid, and its slope in the second."""
     upper = figure.add_subplot(grid[0, column])
     lower = figure.add_subplot(grid[1, column], sharex=upper)
-    upper.plot(imap.x, imap.straight, color=style.INK, lw=0.8, ls="--", label="affine")
+    upper.plot(imap.x, imap.straight, color=style.INK, lw=0.8, ls="--", label="z-scored")
     upper.plot(imap.x, imap.y, color=style.ACCENT, lw=1.4, label="map")
     upper.set_title("intensity map")
     upper.set_ylabel("after")

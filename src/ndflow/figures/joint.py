@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 
-_TITLES = ("aligned (blue), target (lines)", "mapped (blue), target (lines)", "how voxels moved")
+_TITLES = ("z-scored (blue), target (lines)", "mapped (blue), target (lines)", "how voxels moved")
 _SHARES = (0.95, 0.75, 0.5, 0.25)  # of the mass, that contours enclose
 _BINS = 96
 _SMOOTH = 1.6  # bins

@@ -54,7 +54,7 @@ _BINS = 512
 _DARKER, _NOT_RARE = np.log(4.0), 0.25
 _LARGE = 0.05  # relative to the largest component
 _SAMPLE = 1 << 20  # voxels for the percentiles, roughly
-_TRY = "give a mask, or omit --mask auto to use all nonzero voxels"
+_TRY = "give a mask, or omit --mask auto to use all non-zero voxels"
 
 
 @dataclass(frozen=True, eq=False)

@@ -241,7 +241,7 @@ def _size(figures: MaskFigures, given: bool, darkest: float) -> list[tuple[tuple
     volume, field = figures.volume, figures.field_of_view
     if volume is None or field is None:
         return []
-    holds = f"{'The mask holds' if given else 'The voxels that count are'} {volume:,.0f} ml"
+    holds = f"{'The mask holds' if given else 'The voxels used are'} {volume:,.0f} ml"
     reaches = f"up to {figures.faces:.0%} of a face of the image"
     cut = figures.faces > _FACES
     if volume > LARGEST:

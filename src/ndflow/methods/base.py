@@ -475,7 +475,7 @@ def histogram_quantiles(histogram: Histogram, levels: FloatArray) -> FloatArray:
     """Return the intensities below which the given shares of a scan's voxels lie."""
     values, counts = histogram.values[:, 0], histogram.counts
     if values.size < 2:
-        raise DegenerateDataError(f"all voxels that count have the value {values[0]:g}")
+        raise DegenerateDataError(f"all voxels used have the value {values[0]:g}")
     below = np.concatenate([[0.0], np.cumsum(counts)])
     quantiles: FloatArray = np.interp(levels * below[-1], below, midpoint_edges(values))
     return quantiles

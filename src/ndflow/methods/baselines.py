@@ -41,7 +41,7 @@ class AffineAlignment(Method):
         one, two = (m.transformed(unit.matrix, unit.offset) for m in (aligned, target.mixture))
         apart = divergence(one, two, options.objective)
         found = Divergence(options.objective, apart, apart)
-        return Solution(affine, affine, "aligned, not matched", divergence=found)
+        return Solution(affine, affine, "z-scored, not matched", divergence=found)
 
 
 # ── z-score ───────────────────────────────────────────────────────────────────────────────────────

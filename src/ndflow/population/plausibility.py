@@ -49,7 +49,7 @@ def unlike_reference(mixture: GaussianMixture, reference: GaussianMixture) -> tu
     if apart <= _FAR:
         return ()
     text = (
-        f"Aligned, its density is {apart:.2f} sd from that of the reference; other scanners alone "
+        f"Z-scored, its density is {apart:.2f} sd from that of the reference; other scanners alone "
         f"explain about 0.2 sd."
     )
     return (Doubt(UNLIKE[0], text, _HINT),)
@@ -73,7 +73,7 @@ def unlike_others(mixtures: Sequence[GaussianMixture]) -> list[tuple[Doubt, ...]
     apart = np.abs(quantiles - np.median(quantiles, axis=0)).mean(axis=1)
     usual = float(np.median(apart))
     bound = max(_TIMES * usual, _LEAST)
-    text = "Aligned, its density is {:.2f} sd from that of the other scans, where {:.2f} is usual."
+    text = "Z-scored, its density is {:.2f} sd from that of the other scans, where {:.2f} is usual."
     return [
         (Doubt(UNLIKE[1], text.format(far, usual), _HINT),) if far > bound else ()
         for far in apart.tolist()

@@ -206,7 +206,7 @@ def _doubts(
     return [
         *before,
         *(doubt for doubt in run.record.doubts.get(name, ()) if doubt.kind not in kinds),
-        *(Doubt("warning", text, "see what it says") for text in warnings),
+        *(Doubt("warning", text, "read what it says") for text in warnings),
     ]
 
 

@@ -22,9 +22,9 @@ from ndflow.values import Doubt
 CHANNEL_COLUMNS = (
     Column("channel", "What the image shows", True),
     Column(
-        "aligned",
+        "z-scored",
         "Distance of all channels of the subject from the target (sliced Wasserstein), in standard "
-        "deviations, after alignment of mean and standard deviation alone",
+        "deviations, after z-scoring alone",
         True,
     ),
     Column("by itself", "The same after a map of each channel by itself", True),

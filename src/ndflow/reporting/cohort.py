@@ -58,7 +58,7 @@ def cohort(
     channels : what the images show, for example ``"T1w"``; or the columns of several channels.
     joint : whether several channels are normalised together.
     mask : of scans without one: ``"brain"``, to be found in T1w images (OUT/masks); ``"auto"``, the
-        foreground; or ``"nonzero"``, all voxels but 0. By default ``"nonzero"``, or ``"brain"``
+        foreground; or ``"nonzero"``, all non-zero voxels. By default ``"nonzero"``, or ``"brain"``
         with `prepare`.
     prepare : whether the scans are raw, and first prepared to OUT/prepared, with all steps; to
         leave some out, call `ndflow.prepare` before.

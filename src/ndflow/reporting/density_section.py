@@ -48,9 +48,9 @@ def headline(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Headline:
         else (plural(len(scans), "scan"), "from their average", "of scans from their average")
     )
     return Headline(
-        f"Histograms of the {what} lie {result} standard deviations {apart}; aligning mean and "
-        f"standard deviation alone leaves {aligned} (unnormalised: {raw}).",
-        [("normalised", result), ("aligned in mean and sd", aligned), ("unnormalised", raw)],
+        f"Histograms of the {what} lie {result} standard deviations {apart}; z-scoring "
+        f"alone leaves {aligned} (unnormalised: {raw}).",
+        [("normalised", result), ("z-scored", aligned), ("unnormalised", raw)],
         f"Distance {between}, in standard deviations",
     )
 
@@ -100,7 +100,7 @@ def site_entries(
         if found is not None:
             sentence = (
                 f"Its scans lie {found.aligned:.3g} standard deviations from their average "
-                f"after alignment, and {found.normalised:.3g} after normalisation."
+                f"after z-scoring, and {found.normalised:.3g} after normalisation."
             )
         if name in balance:
             sentence += f" {_weighted(balance[name])}"
@@ -152,10 +152,10 @@ def _comparable(scans: Sequence[ScanSummary], target: DensityModel) -> list[Dens
     """Return the densities aligned and normalised, in the same units and at the same points."""
     mean = float(target.mixture.mean()[0])
     sd = float(np.sqrt(target.mixture.covariance()[0, 0]))
-    curves = {"aligned": [], "normalised": [scan.curves["result"] for scan in scans]}
+    curves = {"z-scored": [], "normalised": [scan.curves["result"] for scan in scans]}
     for scan in scans:
         y, density = scan.curves["aligned"]
-        curves["aligned"].append((mean + sd * y, density / sd))
+        curves["z-scored"].append((mean + sd * y, density / sd))
     # From where the curve of the median scan begins to where it ends.
     ends = [(y[0], y[-1]) for own in curves.values() for y, _ in own]
     low, high = np.median(ends, axis=0).tolist()

@@ -29,7 +29,7 @@ _ABOUT = {
     ),
     "tissue": (
         TISSUES_TITLE,
-        "Mean ± sd over scans; *: sd less than aligned (paired Brown–Forsythe, Holm, p < .05).",
+        "Mean ± sd over scans; *: sd less than z-scored (paired Brown–Forsythe, Holm, p < .05).",
     ),
     **ABOUT,
     "covariate": (
@@ -40,7 +40,7 @@ _ABOUT = {
 }
 _SIGNIFICANT = 0.05
 _MAX_BYTES = 1 << 20
-_AGAIN = "make it anew (ndflow evaluate), or remove it"
+_AGAIN = "run ndflow evaluate again, or remove it"
 _Row = Mapping[str, str]
 _PICTURES = {
     **{

@@ -21,7 +21,7 @@ _MASKS = {
     "given": "inside its mask",
     "auto": "inside its foreground, found automatically,",
     "brain": "inside its brain mask, found by deepbet (Fisch et al. 2024),",
-    "nonzero": "over all voxels but 0",
+    "nonzero": "over all non-zero voxels",
 }
 Steps = Mapping[str, str]  # of one scan, as its sidecar names them
 

@@ -30,7 +30,7 @@ _KEY = {"mask": "mask", "GM": "GM and CSF", "WM": "WM", "lesion": "lesion"}  # i
 _STEPS = {  # what was done, and what it was done to
     ("mask", "brain"): "Brains of {} were found by deepbet.",
     ("mask", "given"): "Masks of {} were given.",
-    ("mask", "nonzero"): "In {}, all voxels but 0 count as brain.",
+    ("mask", "nonzero"): "In {}, all non-zero voxels are used as brain.",
     ("bias field", "corrected"): "Bias fields of {} were corrected by N4.",
     ("bias field", "left"): "Bias fields of {} were left as they are.",
     ("tissues", "found"): "Tissues of {} were found with a deformed template.",

@@ -45,17 +45,17 @@ COLUMNS = (
     ),
     Column(
         "divergence",
-        "Divergence of the density from its target after alignment; with --mode site that of "
+        "Divergence of the density from its target after z-scoring; with --mode site that of "
         "the site, with two-level after the site's map",
         True,
     ),
     Column("left", "What remains of that divergence after the match", True),
     Column(
         "steepest",
-        "Largest slope of the map where the scan has intensities, as a multiple of the alignment's",
+        "Largest slope of the map where the scan has intensities, relative to z-scoring",
         True,
     ),
-    Column("flattest", "Smallest slope of the map, as a multiple of the alignment's"),
+    Column("flattest", "Smallest slope of the map, relative to z-scoring"),
     Column("voxels", "Voxels from which the density was estimated"),
     Column("components", "Components of the mixture"),
     Column(

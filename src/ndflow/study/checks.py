@@ -204,7 +204,7 @@ def _scales(site: str, names: Sequence[str], models: Mapping[str, ScanModel]) ->
     hint = (
         "check that it is from the same scanner and protocol and was exported with the same "
         "scaling, and give it a site of its own if not; a factor alone does no harm, since each "
-        "scan is aligned by itself"
+        "scan is z-scored by itself"
     )
     found: Doubts = {}
     for name, factor in zip(known, np.exp(away).tolist(), strict=True):
@@ -225,7 +225,7 @@ def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
         low, high = (usual * factor for factor in _VOLUMES)
         for name, volume in volumes.items():
             if not low <= volume <= high:
-                text = f"The voxels that count are {volume:,.3g} ml, where {usual:,.3g} ml is usual"
+                text = f"The voxels used are {volume:,.3g} ml, where {usual:,.3g} ml is usual"
                 kind, hint = TOO_SMALL if volume < low else TOO_WIDE
                 found[name] = (Doubt(kind, f"{text} among these scans.", hint),)
     rims = {name: mask.rim for name, mask in known.items() if mask.rim}

@@ -349,7 +349,10 @@ def _check_record(
         for name, file in zip(names, known, strict=False):
             path = str(builtin_file(name)) if is_builtin(name) else str(name)
             read.append(FileHash(path, file["sha256"]))
-    found = [*_compared(written, "not what ndflow wrote"), *_compared(read, "not what was read")]
+    found = [
+        *_compared(written, "checksums differ: not what ndflow wrote"),
+        *_compared(read, "checksums differ: not what was read"),
+    ]
     return {str(record), *(file.file for file in (*written, *read))}, found
 
 

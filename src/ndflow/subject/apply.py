@@ -67,7 +67,7 @@ def apply(
     other_image : undo it in an image that it did not make, such as an edited copy. By default that
         is refused where the file of the map says which image it made.
     mask : of the image, like `image`, or ``"auto"`` or ``"brain"``. It only says what is outside.
-        Default: all voxels but 0.
+        Default: all non-zero voxels.
     output : where to write the image, with its sidecar beside it; for several channels, a folder.
         Default: it is returned.
 

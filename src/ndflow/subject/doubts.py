@@ -149,7 +149,7 @@ def _distance_doubts(
             Doubt(
                 "worse than z-scoring",
                 f"The result is further from its target (Wasserstein distance of {left:.3f} "
-                f"standard deviations) than after alignment alone ({aligned:.3f}).",
+                f"standard deviations) than after z-scoring alone ({aligned:.3f}).",
                 shortcoming,
             )
         )

@@ -113,7 +113,7 @@ def fit(
         one subject: a dictionary of images by name, such as ``{"T1w": …, "FLAIR": …}``.
     joint : fit one joint density to several channels, not one to each.
     mask : of an image, like the image; or what to find: ``"auto"``, the foreground, or ``"brain"``,
-        the brain in a T1w image. Default: all voxels but 0.
+        the brain in a T1w image. Default: all non-zero voxels.
     exclude : a mask of voxels of an image that the fit does not see, such as a lesion.
     effective_count : how many independent voxels the data are worth at most; ten times as many with
         `joint`.

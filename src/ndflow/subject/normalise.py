@@ -106,7 +106,7 @@ def normalise(
         of targets by name, or a file that holds one for each; with `joint`, a joint one.
     joint : bring several channels to the target together, not each by itself.
     mask, to_mask : of the image and of the target, like `image`; or what to find: ``"auto"``, the
-        foreground, or ``"brain"``, the brain in a T1w image. Default: all voxels but 0. Several
+        foreground, or ``"brain"``, the brain in a T1w image. Default: all non-zero voxels. Several
         channels share one mask.
     exclude : a mask of voxels that the density does not see, such as a lesion; they are mapped.
     csf, gm, wm : tissue probability maps, for ``proportions="tissue"``.

@@ -81,7 +81,7 @@ def reference(
     ----------
     sources : one per scan: a mixture or a fit, the path of a mixture (.json), or an image.
     mask : of the images, in the order of the sources, like an image, or ``"auto"`` or ``"brain"``;
-        None for sources without one. Default: all voxels but 0.
+        None for sources without one. Default: all non-zero voxels.
     weights : how much each scan counts. Default: all the same.
     average : the mean of the densities, as in the paper and by default here; or of the quantiles,
         which keeps peaks sharp (one channel), and is the default of the command.

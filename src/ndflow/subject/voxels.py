@@ -328,12 +328,12 @@ def _suspicious(path: str, counted: Histogram) -> list[str]:
     share = counted.counts[most] / counted.total
     value = f"{counted.values[most, 0]:g}"
     if levels == 1:
-        raise FileError(path, f"all voxels that count have the value {value}", _MASK)
+        raise FileError(path, f"all voxels used have the value {value}", _MASK)
     if levels == 2:
         cause = "holds two values only where it counts, like a mask"
         raise FileError(path, cause, "check that it is the right file, and its mask")
     if share > _BACKGROUND:
-        cause = f"{share:.0%} of the voxels that count have the value {value}: background?"
+        cause = f"{share:.0%} of the voxels used have the value {value}: background?"
         raise FileError(path, cause, _MASK)
     if levels < _FEW_LEVELS:
         return [f"{path}: holds {levels} different values only; is it a map of labels?"]

@@ -118,7 +118,7 @@ function charts(scan) {
     chart({
       title: "Intensity map", x: curves.x, xName: scanned, yName: "after normalisation",
       lines: [
-        { y: curves.alignment, kind: "dashed", colour: ink, name: "alignment alone" },
+        { y: curves.alignment, kind: "dashed", colour: ink, name: "z-scoring alone" },
         { y: curves.map, kind: "line", colour, name: "map" },
       ],
     }),
