@@ -18,7 +18,7 @@ from ndflow.options import DType, Options
 from ndflow.study.finished import read_finished
 from ndflow.study.plan import Study
 from ndflow.study.run import run_study
-from ndflow.study.table import PlainNames, named, read_table
+from ndflow.study.table import named, read_table
 
 NAMES = [f"s{number:02}" for number in range(12)]
 SITE = [site for site in SITES for _ in range(4)]
@@ -58,7 +58,7 @@ class Desk:
         **how: Any,
     ) -> Path:
         out = self.folder / name
-        scans = named(read_table(self.table).subjects, PlainNames())
+        scans = named(read_table(self.table).subjects)
         options = Options(mode=mode, dtype=dtype, **how)
         reference = None if given is None else str(given)
         study = Study(out, scans, options, given=reference)

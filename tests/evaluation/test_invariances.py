@@ -11,7 +11,7 @@ from studies import SMALL, Silent
 from ndflow.image.mask import foreground
 from ndflow.study.plan import Study
 from ndflow.study.run import run_study
-from ndflow.study.table import PlainNames, named, read_table
+from ndflow.study.table import named, read_table
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def test_an_automatic_mask_counts_like_the_same_mask_given(tmp_path: Path) -> No
             mask = save(tmp_path / f"m{number}.nii", foreground(data).astype(np.uint8))
             rows.append(f"{image}\t{mask if kind == 'given' else 'n/a'}")
         (tmp_path / "n.tsv").write_text("\n".join(rows))
-        scans = named(read_table(tmp_path / "n.tsv").subjects, PlainNames(), "auto")
+        scans = named(read_table(tmp_path / "n.tsv").subjects, unmasked="auto")
         run_study(Study(tmp_path / kind, scans), Silent())
         runs.append(numbers(compared(tmp_path / kind)))
     alike(*runs, {"unnormalised": "unnormalised", "affine": "affine", "found": "given"}, rel=1e-12)

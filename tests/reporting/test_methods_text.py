@@ -12,12 +12,11 @@ from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
-from ndflow.study.table import PlainNames, named
+from ndflow.study.table import named
 from ndflow.subject.records import StudyRecord
 
 SCANS = named(
     [Subject({"T1w": f"/s{number}.nii"}, site="AB"[number % 2]) for number in range(4)],
-    PlainNames(),
 )
 
 

@@ -18,7 +18,7 @@ from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.study.plan import Study
 from ndflow.study.run import Summary, run_study
-from ndflow.study.table import PlainNames, named
+from ndflow.study.table import named
 
 SITES = {  # contrasts that no affine map makes equal, and a gain
     "Aachen": (((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0)), 1.0),
@@ -64,7 +64,7 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
         path = save(folder / f"scan{number}.nii.gz", data)
         origin = f"row {number + 2}"
         made.append(Subject({"T1w": str(path)}, site=site, person=f"{number:02}", origin=origin))
-    return named(made, PlainNames())
+    return named(made)
 
 
 @pytest.fixture(scope="package")

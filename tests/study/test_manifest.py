@@ -25,7 +25,7 @@ from ndflow.study.manifest import (
 from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import PROVENANCE, REPORT, SCANS, Study
 from ndflow.study.run import check_study, run_study
-from ndflow.study.table import PlainNames, named, read_table, write_study_scans
+from ndflow.study.table import named, read_table, write_study_scans
 from ndflow.study.tasks import Failure
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import StudyRecord
@@ -37,7 +37,7 @@ def scans(*names: str, channel: str = "T1w") -> list[Subject]:
     found = [
         Subject({channel: f"/in/{name}.nii"}, origin=f"row {n}") for n, name in enumerate(names)
     ]
-    return named(found, PlainNames())
+    return named(found)
 
 
 def refused(study: Study) -> str:

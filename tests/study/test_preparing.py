@@ -19,7 +19,7 @@ from ndflow.study.plan import Study
 from ndflow.study.prepare_step import PrepareStep, contrast_of, in_steps
 from ndflow.study.prepare_tables import scans_to_prepare
 from ndflow.study.steps import attempt
-from ndflow.study.table import PlainNames, named
+from ndflow.study.table import named
 from ndflow.study.tasks import Task
 
 SHARES = arrays(np.float32, (3, 5), elements=st.floats(0, 1, width=32))
@@ -45,7 +45,7 @@ def scan(tmp_path: Path) -> Subject:
 def prepared(scan: Subject, folder: Path) -> Subject:
     """Prepare a scan with all that it was given, and return what became of it."""
     preparing = Preparing(mask="nonzero", no_bias_field=True)
-    (raw,) = scans_to_prepare(named([scan], PlainNames()), folder)
+    (raw,) = scans_to_prepare(named([scan]), folder)
     step = PrepareStep.of(Study(folder / "out", [raw], preparing=preparing))
     task = Task(raw.name, {"step": step, "scan": raw})
     assert not attempt(task).result.kept
@@ -78,7 +78,7 @@ HERE = Path("/data")
 
 
 def to_prepare(*scans: Subject) -> list[Subject]:
-    return scans_to_prepare(named(scans, PlainNames()), HERE)
+    return scans_to_prepare(named(scans), HERE)
 
 
 def outputs(*images: str, channel: str = ANY_CHANNEL) -> list[str]:

@@ -25,7 +25,7 @@ from ndflow.study.manifest import verify
 from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import Study
 from ndflow.study.steps import Done, Key, Step, attempt, look, run_step
-from ndflow.study.table import PlainNames, named, read_table
+from ndflow.study.table import named, read_table
 from ndflow.study.tasks import Outcome, Task
 from ndflow.subject.records import FileRecord, ScanModel
 from ndflow.subject.results import hashes
@@ -123,7 +123,7 @@ class Desk(NamedTuple):
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    (scan,) = named([Subject("/in/a.nii", origin="row 2")], PlainNames())
+    (scan,) = named([Subject("/in/a.nii", origin="row 2")])
     made = Desk(Study(tmp_path, [scan]), scan)
     made.image.parent.mkdir()
     made.image.write_bytes(b"0123456789")
@@ -253,7 +253,7 @@ class Bench(NamedTuple):
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     images = [save(tmp_path / f"{n}.nii.gz", head(n, shape=SMALL, gain=n + 1)) for n in range(2)]
-    scan, other = named([Subject(str(i), site="A", origin="row 2") for i in images], PlainNames())
+    scan, other = named([Subject(str(i), site="A", origin="row 2") for i in images])
     study = Study(tmp_path / "out", [scan, other])
     assert not do(FitStep.of(study), other).kept
     made = Bench(study, scan, Goal(ScanModel.read(study.model(other)).model, Options()))

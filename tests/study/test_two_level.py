@@ -20,7 +20,7 @@ from ndflow.options import Options
 from ndflow.population import TISSUES
 from ndflow.study.plan import Study
 from ndflow.study.run import Summary, run_study
-from ndflow.study.table import PlainNames, named
+from ndflow.study.table import named
 from ndflow.transport import align
 
 SHAPE = (16, 18, 14)
@@ -49,7 +49,7 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
         made.append(
             Subject({"T1w": str(image)}, site=site, tissues=TissueMaps(**maps), origin=origin)
         )
-    return named(made, PlainNames())
+    return named(made)
 
 
 def run(

@@ -19,7 +19,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files import manifest
 from ndflow.files.atomic import AnyPath
 from ndflow.files.model_files import kind_in
-from ndflow.files.outputs import make_folder, refuse_given_twice
+from ndflow.files.outputs import make_folder
 from ndflow.image.mask import AUTO, BRAIN, to_be_found
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.study.assemble import Asked, assemble, preparing_for
@@ -67,7 +67,6 @@ def list_images(images: Sequence[str], channel: str) -> Listing:
         if not is_image(image):
             cause = "not the name of an image, but -o is for images"
             raise FileError(image, cause, "for a table, leave out -o: TABLE OUT")
-    refuse_given_twice(images)
     scans = [
         Subject({channel: str(Path(image).absolute())}, origin=f"argument {number}")
         for number, image in enumerate(images, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ndflow.errors import InvalidValueError
@@ -11,7 +12,7 @@ from ndflow.image.mask import FoundMask, found_for
 from ndflow.image.subject import Subject
 from ndflow.options import Options, Preparing, TissueSource
 from ndflow.study import table
-from ndflow.study.bids_derivative import BidsNames
+from ndflow.study.bids_derivative import bids_output
 from ndflow.study.plan import PREPARED, Study
 from ndflow.study.prepare_step import PrepareStep
 from ndflow.study.prepare_tables import scans_to_prepare
@@ -83,9 +84,9 @@ def assemble(
     asked : what is asked of it.
     within : the folder of several studies that this is one of.
     """
-    naming: table.Naming = table.PlainNames()
+    naming: table.Naming = table.plain_names
     if asked.derivatives is not None:
-        naming = BidsNames(listing.root, asked.derivatives)
+        naming = partial(bids_output, listing.root, asked.derivatives)
     study = Study(
         folder,
         table.named(listing.subjects, naming, asked.unmasked),
@@ -149,6 +150,6 @@ def assemble_preparation(
     preparing, options : what the user chose.
     jobs, scheduler : see `Study`.
     """
-    scans = table.named(listing.subjects, table.PlainNames())
+    scans = table.named(listing.subjects)
     study = Study(folder, scans, options, None, jobs, scheduler, listing.table, root=listing.root)
     return as_preparation(study, preparing)

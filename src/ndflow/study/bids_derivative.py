@@ -14,14 +14,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import quote
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.model_files import read_text
 from ndflow.files.outputs import sidecar_of
-from ndflow.files.stream import open_file
 from ndflow.image.subject import Output, Subject
 from ndflow.study.bids_names import DESCRIPTION, OURS, RAW, entities_of, suffix_of, without_desc
 
@@ -35,36 +34,33 @@ _READMES = ("README", "README.md", "README.rst", "README.txt")  # BIDS allows on
 DATASET_FILES = (DESCRIPTION, ".bidsignore", *_READMES)  # what describes a dataset
 
 
-class BidsNames(NamedTuple):
-    """The names of a BIDS derivative.
+def bids_output(
+    root: Path, derivatives: Mapping[str, Path], subject: Subject, image: str, name: str
+) -> Output:
+    """Return where the result of an image goes; see `ndflow.study.table.Naming`.
 
-    Attributes
+    Parameters
     ----------
     root : the dataset that images come from.
     derivatives : folders that masks come from, by the names that BIDS URIs give them.
+    subject, image, name : the image, and whose it is.
     """
-
-    root: Path
-    derivatives: Mapping[str, Path] = _NO_LINKS
-
-    def output(self, subject: Subject, image: str, name: str) -> Output:
-        """Return where the result of an image goes; see `ndflow.study.table.Naming`."""
-        relative = Path(image).relative_to(self.root).as_posix()
-        folder, _, file = relative.rpartition("/")
-        entities = {**without_desc(entities_of(file) or {}), "desc": OURS}
-        parts = [f"{key}-{label}" for key, label in entities.items()]
-        output = f"{folder}/{'_'.join([*parts, suffix_of(file)])}.nii.gz"
-        uris = [f"bids:{RAW}:{relative}"]
-        for source in (subject.mask, subject.lesion):
-            mask = Path(str(source or ""))
-            places = [one for one in self.derivatives.items() if mask.is_relative_to(one[1])]
-            uris += [f"bids:{n}:{mask.relative_to(at).as_posix()}" for n, at in places[:1]]
-        metadata = {
-            "Sources": uris,
-            "SkullStripped": False,  # unless the sidecar of the scan says so
-            **inherited_metadata(image),
-        }
-        return Output(name, output, str(sidecar_of(output)), metadata)
+    relative = Path(image).relative_to(root).as_posix()
+    folder, _, file = relative.rpartition("/")
+    entities = {**without_desc(entities_of(file) or {}), "desc": OURS}
+    parts = [f"{key}-{label}" for key, label in entities.items()]
+    output = f"{folder}/{'_'.join([*parts, suffix_of(file)])}.nii.gz"
+    uris = [f"bids:{RAW}:{relative}"]
+    for source in (subject.mask, subject.lesion):
+        mask = Path(str(source or ""))
+        places = [one for one in derivatives.items() if mask.is_relative_to(one[1])]
+        uris += [f"bids:{n}:{mask.relative_to(at).as_posix()}" for n, at in places[:1]]
+    metadata = {
+        "Sources": uris,
+        "SkullStripped": False,  # unless the sidecar of the scan says so
+        **inherited_metadata(image),
+    }
+    return Output(name, output, str(sidecar_of(output)), metadata)
 
 
 _INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
@@ -136,13 +132,12 @@ def described(
     ------
     FileError : if the folder belongs to another dataset, or a description cannot be read.
     """
-    source = source_root
-    real, root = Path(os.path.realpath(folder)), Path(os.path.realpath(source))
+    real, root = Path(os.path.realpath(folder)), Path(os.path.realpath(source_root))
     within = real.relative_to(root).parts if real.is_relative_to(root) else ("outside",)
     if not any_source and (not within or within[0].startswith("sub-")):
-        hint = f"choose a folder of its own, for example {source / 'derivatives' / _TOOL}"
+        hint = f"choose a folder of its own, for example {source_root / 'derivatives' / _TOOL}"
         raise FileError(folder, "the dataset that the scans come from", hint)
-    path, location = source / DESCRIPTION, _location(source, folder)
+    path, location = source_root / DESCRIPTION, _location(source_root, folder)
     origin = {} if any_source and not os.path.lexists(path) else _read(path)
     given = {"Name": origin.get("Name"), "DOI": origin.get("DatasetDOI")}
     known = {key: text for key, text in given.items() if isinstance(text, str) and text.strip()}
@@ -233,11 +228,8 @@ def _finite(digits: str) -> float | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file unless it has this content already: other processes may be writing it too."""
+    """Write a file, unless it has this content already."""
     content = text.encode("utf-8", "backslashreplace")
-    if path.exists():
-        with open_file(path) as file:
-            if file.read(len(content) + 1) == content:
-                return
-    with new_file(path, force=True) as file:
-        file.write(content)
+    if not path.exists() or path.read_bytes() != content:
+        with new_file(path, force=True) as file:
+            file.write(content)

@@ -141,10 +141,7 @@ class Filter(NamedTuple):
         """
         suffix, extension = suffix_of(name), f".{name.partition('.')[2]}"
         known = {**entities, "datatype": datatype, "suffix": suffix, "extension": extension}
-        return all(
-            any(_same(key, known.get(key), label) for label in labels)
-            for key, labels in self.wanted.items()
-        )
+        return all(_plain(key, known.get(key)) in labels for key, labels in self.wanted.items())
 
 
 def read_filters(path: AnyPath, suffixes: Sequence[str]) -> tuple[dict[str, Filter], list[str]]:
@@ -222,11 +219,9 @@ def _label(key: str, value: object) -> str | None:
     text = str(value)
     if key == "extension":
         return f".{text.removeprefix('.')}"
-    return check_label(key, text.removeprefix(f"{key}-"))
+    return _plain(key, check_label(key, text.removeprefix(f"{key}-")))
 
 
-def _same(key: str, label: str | None, wanted: str | None) -> bool:
-    """Compare labels: those of runs and the like are numbers, so that 1 and 01 are the same."""
-    if label is not None and wanted is not None and key in INDICES:
-        return label.lstrip("0") == wanted.lstrip("0")
-    return label == wanted
+def _plain(key: str, label: str | None) -> str | None:
+    """Return a label, without leading zeros where it is a number: runs 1 and 01 are the same."""
+    return label.lstrip("0") if label is not None and key in INDICES else label

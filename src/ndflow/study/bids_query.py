@@ -1,8 +1,7 @@
 """The subjects of a BIDS dataset, with their sites, masks and tissue probability maps.
 
 Images are looked for only in ``sub-*/[ses-*/]<datatype>/``: not in ``derivatives``, ``sourcedata``,
-hidden folders or nested datasets. A symbolic link to a folder is followed, once, unless it points
-to a folder that is searched anyway. Links to files are not resolved: a scan that was not fetched
+hidden folders or nested datasets. Links to files are not resolved: a scan that was not fetched
 (git-annex, DataLad) is listed, and opening it raises an error that says so.
 
 An image whose name is not made of ``key-label`` pairs, or belongs in another folder, is an error: a
@@ -29,13 +28,12 @@ from ndflow.files.tables import MISSING, read_delimited, refuse_rows
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study import bids_names
 from ndflow.study.bids_names import DESCRIPTION, IMAGES, Entities, Filter, entities_of, natural
-from ndflow.study.table import Listing, nearest, taken_names
+from ndflow.study.table import Listing, taken_names
 from ndflow.values import listed
 
 _VALIDATOR = "for details, run the BIDS validator: bids-validator-deno"
 _NOT_DATATYPES = ("code", "derivatives", "sourcedata")
-_MAX_LISTED = 10  # labels in one message
-_NAMED = 5  # subjects that are left out, in warnings
+_MAX_LISTED = 10  # labels or names in one message
 _TAKEN_MEANING = "means something else in the list of scans; rename to keep"
 
 
@@ -128,13 +126,13 @@ def read_dataset(dataset: Dataset, *, joint: bool, masks_needed: bool) -> dict[s
     found = {name: _find(dataset, name, filters.get(name)) for name in names}
     if joint:
         rows, left_out = _visits(found)
+        words = [f"{name} {why}" for name, why in left_out.items()]
         if not rows:
-            name, why = next(iter(left_out.items()))
-            cause = f"no subject has all of {listed(names)}; {name}, for example, {why}"
+            cause = f"no subject has all of {listed(names)}; {words[0]}"
             raise FileError(dataset.path, cause, "give other suffixes, or leave out --joint")
-        out = [f"{dataset.path}: {name} {why}; left out" for name, why in left_out.items()]
-        more = [f"{dataset.path}: {len(out) - _NAMED} more left out"] if len(out) > _NAMED else []
-        whole = _listing(dataset, rows, masks_needed, [*hints, *out[:_NAMED], *more])
+        if words:
+            hints.append(f"{dataset.path}: left out: {_some(words)}")
+        whole = _listing(dataset, rows, masks_needed, hints)
         skipped = Counter(f"that {why}" for why in left_out.values())
         source = f"{dataset.path} ({listed(names)} together)"
         return {"": replace(whole, source=source, skipped=skipped)}
@@ -145,6 +143,11 @@ def read_dataset(dataset: Dataset, *, joint: bool, masks_needed: bool) -> dict[s
         if len(names) > 1:
             listings[name] = replace(listings[name], source=f"{dataset.path} ({name})")
     return listings
+
+
+def _some(words: Sequence[str]) -> str:
+    more = f" and {len(words) - _MAX_LISTED} more" if len(words) > _MAX_LISTED else ""
+    return f"{', '.join(words[:_MAX_LISTED])}{more}"
 
 
 def _visits(found: Mapping[str, Sequence[_Image]]) -> tuple[dict[str, Row], dict[str, str]]:
@@ -183,24 +186,24 @@ def _listing(
     dataset: Dataset, rows: Mapping[str, Row], masks_needed: bool, hints: Sequence[str]
 ) -> Listing:
     """Return the subjects in some rows of images."""
-    several = any(len(row) > 1 for row in rows.values())
+    taken = taken_names(several=any(len(row) > 1 for row in rows.values()))
     whole = [_together(name, [one.subject for one in row.values()]) for name, row in rows.items()]
     if masks_needed:
         _refuse_lacking_masks(whole, dataset.derivatives)
     images = [one for row in rows.values() for one in row.values()]
-    ours = taken_names(several=several)
-    given = {name for one in images for name in one.subject.covariates}
+    subjects, unused = [], set()
+    for one in whole:
+        ours = {name for name in one.covariates if name.lower() in taken}
+        unused |= ours
+        kept = {name: cell for name, cell in one.covariates.items() if name not in ours}
+        subjects.append(replace(one, covariates=kept))
     return Listing(
-        [replace(one, covariates=_without(one.covariates, ours)) for one in whole],
+        subjects,
         dataset.path,
         dataset.root,
-        unused=dict.fromkeys(sorted(n for n in given if n.lower() in ours), _TAKEN_MEANING),
-        warnings=[*_site_hints(whole, given, dataset), *hints, *_unused_masks(images, dataset)],
+        unused=dict.fromkeys(sorted(unused), _TAKEN_MEANING),
+        warnings=[*hints, *_unused_masks(images, dataset)],
     )
-
-
-def _without(cells: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    return {name: cell for name, cell in cells.items() if name.lower() not in names}
 
 
 def _together(name: str, channels: Sequence[Subject]) -> Subject:
@@ -226,13 +229,10 @@ def _unused_masks(found: Sequence[_Image], dataset: Dataset) -> list[str]:
     ]
     others = dict.fromkeys(file for one in found for file in one.strays if file not in files)
     if others:
-        what = "a lesion mask whose name matches"
-        if len(others) > 1:
-            what = f"the first of {len(others)} lesion masks whose names match"
-        unused.append(
-            f"{next(iter(others))}: {what} none of these scans; name it like the scan that it was "
-            f"drawn on, as in sub-01_run-1_label-lesion_mask.nii.gz"
-        )
+        more = f" (one of {len(others)})" if len(others) > 1 else ""
+        what = f"a lesion mask{more} whose name matches none of these scans"
+        hint = "name it like its scan, as in sub-01_run-1_label-lesion_mask.nii.gz"
+        unused.append(f"{next(iter(others))}: {what}; {hint}")
     return unused
 
 
@@ -242,28 +242,15 @@ def _refuse_lacking_masks(found: Sequence[Subject], derivatives: Mapping[str, Pa
     Folders that gave lesion masks and not a single brain mask were given for these alone.
     """
 
-    def derived(files: Iterable[object]) -> bool:
-        paths = [Path(str(file)) for file in files if file]
-        return any(path.is_relative_to(at) for path in paths for at in derivatives.values())
+    def derived(file: object) -> bool:
+        return any(Path(str(file)).is_relative_to(folder) for folder in derivatives.values())
 
     unmasked = [scan.origin for scan in found if scan.mask is None]
-    masks, lesions = (scan.mask for scan in found), (scan.lesion for scan in found)
-    if derivatives and unmasked and (derived(masks) or not derived(lesions)):
+    for_lesions = any(derived(scan.lesion) for scan in found if scan.lesion)
+    if derivatives and unmasked and (any(derived(scan.mask) for scan in found) or not for_lesions):
         cause = f"no mask for {len(unmasked)} of {len(found)} scans, such as {unmasked[0]}"
         hint = "add --mask brain, or --mask auto, to find them"
         raise FileError(next(iter(derivatives.values())), cause, hint)
-
-
-def _site_hints(found: Sequence[Subject], columns: Iterable[str], dataset: Dataset) -> list[str]:
-    """Return columns that may name the sites, where no scan has a site."""
-    if dataset.site_column or any(one.site for one in found):
-        return []
-    return [
-        f"{dataset.root / 'participants.tsv'}: no site is known, but there is a column {name!r}; "
-        f"if it names the sites, use --site-column {name}"
-        for name in sorted(columns)
-        if nearest(name) == "site"
-    ]
 
 
 def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
@@ -304,9 +291,10 @@ def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
 def _find(dataset: Dataset, suffix: str, chosen: Filter | None) -> list[_Image]:
     """Return the images of a dataset with a suffix, at least one; those that are chosen, or all."""
     root, derived = dataset.root, [*dataset.derivatives.values()]
-    participants = bids_names.labels_of("participant", "sub-", dataset.participants)
-    sessions = bids_names.labels_of("session", "ses-", dataset.sessions)
-    tree = _Tree(root)
+    if not os.path.lexists(root / DESCRIPTION):
+        cause = f"not a BIDS dataset: there is no {DESCRIPTION}"
+        hint = "give the folder of a BIDS dataset, with the sub-… folders in it"
+        raise FileError(root, cause if root.is_dir() else "no such folder", hint)
     for folder in derived:
         if not any(bids_names.is_labelled(name, "sub-") for name in _names(folder)):
             cause = "holds no folders sub-…, and so no masks"
@@ -315,30 +303,33 @@ def _find(dataset: Dataset, suffix: str, chosen: Filter | None) -> list[_Image]:
     tables = _Tables(root, dataset.site_column)
     images: list[_Image] = []
     suffixes: set[str] = set()
-    for place in _places(tree, participants, sessions):
-        names = [name for name in tree.listing(place.folder)[1] if name.endswith(IMAGES)]
+    for place in _places(dataset):
+        folder = root / place.folder
+        names = [name for name in _contents(folder)[1] if name.endswith(IMAGES)]
         suffixes.update(map(bids_names.suffix_of, names))
-        found = _scans(root / place.folder, place, names, suffix, chosen)
-        shelves = _shelves(derived, place) if found else []
-        shelves.append(_Shelf(root / place.folder, names, exactly=True))
-        site, more = tables.about(place.subject, place.session) if found else (None, {})
+        found = _scans(folder, place, names, suffix, chosen)
+        if not found:
+            continue
+        shelves = [*_shelves(derived, place), _Shelf(folder, names, exactly=True)]
+        site, more = tables.about(place.subject, place.session)
         for name, entities in found.items():
-            relative = f"{place.folder}/{name}"
+            mask = _first(shelves, entities, _ending("_desc-brain_mask"))
+            lesion = _first(shelves, entities, lambda name: lesion_entities(name, suffix))
             subject = Subject(
-                {suffix: str(root / relative)},
-                _first(shelves, entities, _ending("_desc-brain_mask")),
-                _first(shelves, entities, lambda name: lesion_entities(name, suffix)),
+                {suffix: str(folder / name)},
+                mask,
+                lesion,
+                _tissues(shelves, entities, mask),
                 person=f"sub-{place.subject}",
                 site=site,
-                origin=relative,
+                origin=f"{place.folder}/{name}",
                 covariates=more,
             )
-            subject = replace(subject, tissues=_tissues(shelves, entities, subject.mask))
             strays = [
                 str(shelf.folder / one)
                 for shelf in shelves
                 for one in shelf.names
-                if subject.lesion is None and lesion_entities(one, suffix)
+                if lesion is None and lesion_entities(one, suffix)
             ]
             images.append(_Image(subject, entities, strays))
     if not images and chosen is not None and suffix in suffixes:
@@ -362,39 +353,41 @@ class _Place(NamedTuple):
     folder: str
 
 
-class _Tree:
-    """The folders of a dataset that are searched."""
+def _places(dataset: Dataset) -> Iterator[_Place]:
+    """Yield the datatype folders of the participants and sessions that are asked for, or of all."""
+    root = dataset.root
+    participants = bids_names.labels_of("participant", "sub-", dataset.participants)
+    sessions = bids_names.labels_of("session", "ses-", dataset.sessions)
 
-    def __init__(self, root: Path) -> None:
-        if not os.path.lexists(root / DESCRIPTION):
-            cause = f"not a BIDS dataset: there is no {DESCRIPTION}"
-            hint = "give the folder of a BIDS dataset, with the sub-… folders in it"
-            raise FileError(root, cause if root.is_dir() else "no such folder", hint)
-        self.root = root
-        self._real = os.path.realpath(root)
-        self._followed: dict[str, str] = {}
+    def labelled(folder: Path, prefix: str) -> list[str]:
+        names = _names(root) if folder == root else _contents(folder)[0]
+        return [name[4:] for name in names if bids_names.is_labelled(name, prefix)]
 
-    def listing(self, relative: str) -> tuple[list[str], list[str]]:
-        """Return the folders in a folder that may be searched, and the files."""
-        folders, files = [], []
-        for name in _names(self.root / relative):
-            path = self.root / relative / name
-            if name.startswith("."):
-                continue
-            # No folder of BIDS has a dot in its name, so links to files need not be resolved.
-            if "." in name or not os.path.isdir(path):  # noqa: PTH112  (not an error)
-                files.append(name)
-            elif not path.is_symlink() or self._leads_elsewhere(str(path)):
-                folders.append(name)
-        nested_dataset = relative and DESCRIPTION in files
-        return ([], []) if nested_dataset else (folders, files)
+    subjects = labelled(root, "sub-")
+    _check_known(root, "participant", participants, subjects)
+    visits: list[_Place] = []
+    for subject in subjects:
+        if not participants or subject in participants:
+            home = f"sub-{subject}"
+            visits.append(_Place(subject, None, home))
+            own = labelled(root / home, "ses-")
+            visits += [_Place(subject, label, f"{home}/ses-{label}") for label in own]
+    _check_known(root, "session", sessions, {visit.session for visit in visits})
+    for visit in visits:
+        if not sessions or visit.session in sessions:
+            for name in _contents(root / visit.folder)[0]:
+                if name.isalpha() and name.islower() and name not in _NOT_DATATYPES:
+                    yield visit._replace(folder=f"{visit.folder}/{name}")
 
-    def _leads_elsewhere(self, link: str) -> bool:
-        """Return whether a link points to a folder that is not searched otherwise."""
-        real = os.path.realpath(link)
-        if os.path.relpath(real, self._real).startswith("sub-"):
-            return False
-        return self._followed.setdefault(real, link) == link
+
+def _contents(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the folders and the files in a folder; none if it is a dataset of its own."""
+    names = [name for name in _names(folder) if not name.startswith(".")]
+    if DESCRIPTION in names:
+        return [], []
+    # No folder of BIDS has a dot in its name, so links to files need not be resolved.
+    folders = [name for name in names if "." not in name and (folder / name).is_dir()]
+    return folders, [name for name in names if name not in folders]
 
 
 def _names(folder: Path) -> list[str]:
@@ -408,35 +401,10 @@ def _names(folder: Path) -> list[str]:
         raise FileError(folder, cause, "check its permissions") from None
 
 
-def _places(tree: _Tree, participants: set[str], sessions: set[str]) -> Iterator[_Place]:
-    """Yield the datatype folders of the given participants and sessions, or of all."""
-
-    def labelled(folder: str, prefix: str) -> list[str]:
-        folders, _ = tree.listing(folder)
-        return [name[4:] for name in folders if bids_names.is_labelled(name, prefix)]
-
-    subjects = labelled("", "sub-")
-    _check_known(tree.root, "participant", participants, subjects)
-    visits: list[_Place] = []
-    for subject in subjects:
-        if not participants or subject in participants:
-            home = f"sub-{subject}"
-            visits.append(_Place(subject, None, home))
-            visits += [_Place(subject, s, f"{home}/ses-{s}") for s in labelled(home, "ses-")]
-    _check_known(tree.root, "session", sessions, {visit.session for visit in visits})
-    for visit in visits:
-        if not sessions or visit.session in sessions:
-            for name in tree.listing(visit.folder)[0]:
-                if name.isalpha() and name.islower() and name not in _NOT_DATATYPES:
-                    yield visit._replace(folder=f"{visit.folder}/{name}")
-
-
 def _check_known(root: Path, what: str, named: set[str], known: Collection[str | None]) -> None:
     if missing := sorted(named.difference(known), key=natural):
-        there = sorted(filter(None, known), key=natural)
-        more = f" and {len(there) - _MAX_LISTED} more" if len(there) > _MAX_LISTED else ""
-        hint = f"there are {', '.join(there[:_MAX_LISTED]) or f'no {what}s'}{more}"
-        raise FileError(root, f"no {what} {', '.join(missing[:_MAX_LISTED])}", hint)
+        there = _some(sorted(filter(None, known), key=natural)) or f"no {what}s"
+        raise FileError(root, f"no {what} {_some(missing)}", f"there are {there}")
 
 
 def _scans(
@@ -476,38 +444,26 @@ def _scans(
 
 _USUAL = ("site", "centre", "center", "site_id")
 
+Known = tuple[str | None, dict[str, str]]  # a site, if known, and other columns
+
 
 class _Tables:
     """The tables of a dataset; `column` is that with the sites."""
 
     def __init__(self, root: Path, column: str | None) -> None:
         self._root, self._column = root, column
+        self._participants = root / "participants.tsv"
         self._columns: dict[str, None] = {}  # of all tables, in order
-        self._rows: dict[Path, dict[str, tuple[list[str], dict[str, str]]]] = {}
+        self._subjects = self._read(self._participants, "participant_id", "sub-")
 
-    def about(self, subject: str, session: str | None) -> tuple[str | None, dict[str, str]]:
+    def about(self, subject: str, session: str | None) -> Known:
         """Return the site of a session or else of its subject, if known, and the other columns."""
-        visits = self._root / f"sub-{subject}" / f"sub-{subject}_sessions.tsv"
-        tables = [(visits, "session_id", session), (self._participants, "participant_id", subject)]
-        site: str | None = None
-        more: dict[str, str] = {}
-        for table, key, label in tables:
-            if label is None:
-                continue
-            if table not in self._rows:
-                self._rows[table] = self._read(table, key)
-            sites, others = self._rows[table].get(label, ([], {}))
-            if site is None and len(sites) > 1:
-                cause = f"{label} has two sites, {sites[0]} and {sites[1]}"
-                hint = "name the site of each session in sub-…_sessions.tsv, once"
-                raise FileError(table, cause, hint)
-            site = site or next(iter(sites), None)
-            more = others | more
-        return site, more
-
-    @property
-    def _participants(self) -> Path:
-        return self._root / "participants.tsv"
+        site, more = self._subjects.get(subject, (None, {}))
+        if session is None:
+            return site, more
+        table = self._root / f"sub-{subject}" / f"sub-{subject}_sessions.tsv"
+        own, others = self._read(table, "session_id", "ses-").get(session, (None, {}))
+        return own or site, more | others
 
     def check(self) -> None:
         """Raise a FileError if none of the tables read so far has the column that was asked for."""
@@ -517,8 +473,8 @@ class _Tables:
             cause = f"no column {self._column!r} ({there})"
             raise FileError(self._participants, cause, "name another with --site-column")
 
-    def _read(self, table: Path, key: str) -> dict[str, tuple[list[str], dict[str, str]]]:
-        """Return the sites and other cells that a table, which need not exist, has by label."""
+    def _read(self, table: Path, key: str, prefix: str) -> dict[str, Known]:
+        """Return what a table, which need not exist, says about each label."""
         if not os.path.lexists(table):
             return {}
         header, rows = read_delimited(table, delimiter="\t")
@@ -528,22 +484,17 @@ class _Tables:
             cause = f"no column {key!r} (its columns: {', '.join(columns) or 'none'})"
             raise FileError(table, cause, f"separate the columns by tabs; {_VALIDATOR}")
         usual = (name for word in _USUAL for name in columns if name.lower() == word)
-        of_site = self._column or next(usual, None)
-        found: dict[str, tuple[list[str], dict[str, str]]] = {}
+        of_site = self._column or next(usual, "")
+        found: dict[str, Known] = {}
         faults = []
         for number, row in rows:
-            cells = dict(zip(columns, map(str.strip, row), strict=True))
-            label = cells[key].removeprefix("sub-" if key == "participant_id" else "ses-")
-            if label.lower() in MISSING:
-                faults.append(f"row {number} has no {key}")
-            sites, more = found.setdefault(label, ([], {}))
-            for name, cell in cells.items():
-                if name in ("", key) or cell.lower() in MISSING:
-                    continue
-                if name == of_site:
-                    sites += [cell] if cell not in sites else []
-                elif more.setdefault(name, cell) != cell:
-                    faults.append(f"row {number} gives {cells[key]} another {name}")
+            given = dict(zip(columns, map(str.strip, row), strict=True))
+            cells = {name: cell for name, cell in given.items() if cell.lower() not in MISSING}
+            label = cells.pop(key, "").removeprefix(prefix)
+            if not label or label in found:
+                faults.append(f"row {number} has {f'{label} again' if label else f'no {key}'}")
+            cells.pop("", None)
+            found[label] = cells.pop(of_site, None), cells
         refuse_rows(table, faults)
         return found
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from sys import intern
 
 from ndflow.errors import FileError
 from ndflow.files.model_files import kind_in
@@ -26,10 +26,6 @@ _IMAGES = ("*.nii", "*.nii.gz", "*.mgh", "*.mgz")
 _NOT_SCANS = re.compile(r"(^|[_.*-])(mask|brainmask|probseg|dseg|seg|lesion|roi)$", re.IGNORECASE)
 _DATATYPES = ("anat", "dwi", "fmap", "func", "perf", "pet")  # folders of BIDS, which are no sites
 
-_RESULTS = "results of ndflow"
-_MASKS = "masks and tissue maps"
-_LINKS = "links to folders"
-
 
 def read_folder(source: str, out: Path, pattern: str | None, channel: str) -> Listing:
     """Return the images in a folder and below; the site of a scan is the folder it lies in.
@@ -40,85 +36,65 @@ def read_folder(source: str, out: Path, pattern: str | None, channel: str) -> Li
 
     Parameters
     ----------
-    folder : where to look.
+    source : where to look.
     out : where not to look, because results go there.
     pattern : what the names are like, for example ``"*_T1w.nii.gz"``. Default: any image.
+    channel : what they show.
 
     Raises
     ------
     FileError
-        Where there are no scans, or their folders cannot be the names of sites.
+        Where there are no scans, or it is a BIDS dataset, whose folders are not sites.
     """
     folder = Path(source).absolute()
     patterns = _IMAGES if pattern is None else (pattern,)
     masks_too = pattern is not None and _NOT_SCANS.search(stem(pattern)) is not None
-    images, links = _images(folder, out, patterns)
-    reasons = {path: _reason(path, ours, masks_too) for path, ours in images.items()}
-    found = sorted(str(path) for path, reason in reasons.items() if reason is None)
-    skipped = Counter(reason for reason in reasons.values() if reason)
-    if links:
-        skipped[_LINKS] = links
+    skipped: Counter[str] = Counter()
+    found = []
+    for path, reason in _below(folder, out):
+        if reason == _LINKS:
+            skipped[reason] += 1
+        elif any(fnmatch(path.name, one) for one in patterns):
+            if not reason and not masks_too and _NOT_SCANS.search(stem(path)):
+                reason = "masks and tissue maps"
+            if reason:
+                skipped[reason] += 1
+            else:
+                found.append(str(path))
     if not found:
         cause = f"no image in it is called {' or '.join(patterns)}"
         if skipped:
             counts = ", ".join(f"{number} {what}" for what, number in sorted(skipped.items()))
             cause += f" ({counts} skipped)"
         raise FileError(folder, cause, "choose another folder or --pattern")
-    scans = [
-        Subject({channel: path}, site=_site(path, folder), origin=f"image {number}")
-        for number, path in enumerate(found, 1)
-    ]
-    _check_sites(folder, scans)
+    scans = []
+    for number, name in enumerate(sorted(found), 1):
+        place = Path(name).parent
+        if place.name in _DATATYPES:
+            cause = f"the site of {Path(name).name} would be called {place.name}"
+            hint = "for a BIDS dataset use 'ndflow bids'; otherwise give a table with a column site"
+            raise FileError(folder, cause, hint)
+        site = None if place == folder else place.name.strip()
+        scans.append(Subject({channel: name}, site=site, origin=f"image {number}"))
     return Listing(scans, source, folder, skipped=skipped)
 
 
-def _images(top: Path, out: Path, patterns: tuple[str, ...]) -> tuple[dict[Path, bool], int]:
-    """Return the images below a folder, with whether they lie in a folder with results of ours.
+_RESULTS, _LINKS = "results of ndflow", "links to folders"  # why not
 
-    Hidden files and folders are left out. Links to folders are not followed, but counted.
+
+def _below(top: Path, out: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the files below a folder, and the links to folders, which are not followed.
+
+    With each comes why it is no scan, if so. Hidden files and folders are left out.
     """
-    found: dict[Path, bool] = {}
     ours: set[Path] = set()
-    links = 0
     for root, folders, names in os.walk(top):
         place = Path(root)
         folders[:] = [name for name in folders if not name.startswith(".") and place / name != out]
-        if place.parent in ours or _holds_results(place):
+        yield from ((place / name, _LINKS) for name in folders if (place / name).is_symlink())
+        is_study = kind_in(place / PROVENANCE) == StudyRecord.kind
+        if place.parent in ours or is_study or is_our_derivative(place):
             ours.add(place)
-        links += sum((place / name).is_symlink() for name in folders)
-        for name in names:
-            if not name.startswith(".") and any(fnmatch(name, one) for one in patterns):
-                found[place / name] = place in ours
-    return found, links
-
-
-def _reason(path: Path, ours: bool, masks_too: bool) -> str | None:
-    """Return why an image is not a scan, if so."""
-    if ours or kind_in(sidecar_of(path)) == MapRecord.kind:
-        return _RESULTS
-    return _MASKS if not masks_too and _NOT_SCANS.search(stem(path)) else None
-
-
-def _holds_results(folder: Path) -> bool:
-    """Tell whether a folder is that of a study, or a BIDS derivative of ours."""
-    return kind_in(folder / PROVENANCE) == StudyRecord.kind or is_our_derivative(folder)
-
-
-def _site(path: str, top: Path) -> str | None:
-    """Return the name of the folder that a file lies in, unless that is the top one."""
-    folder = Path(path).parent
-    if folder == top:
-        return None
-    if folder.name != folder.name.strip():
-        cause = f"the site would be called {folder.name!r}, with a blank at its end"
-        raise FileError(folder, cause, "rename the folder")
-    return intern(folder.name)
-
-
-def _check_sites(folder: Path, scans: list[Subject]) -> None:
-    """Refuse the tree of a BIDS dataset, whose folders are not sites."""
-    for scan in scans:
-        if scan.site in _DATATYPES:
-            cause = f"the site of {Path(scan.path).name} would be called {scan.site}"
-            hint = "for a BIDS dataset use 'ndflow bids'; otherwise give a table with a column site"
-            raise FileError(folder, cause, hint)
+        for path in (place / name for name in names if not name.startswith(".")):
+            result = place in ours or kind_in(sidecar_of(path)) == MapRecord.kind
+            yield path, _RESULTS if result else ""

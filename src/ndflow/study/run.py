@@ -128,8 +128,6 @@ class Summary(NamedTuple):
 def check_study(study: Study) -> None:
     """Raise an error, before any work, if a study cannot be run."""
     check_jobs(study.jobs)
-    table.refuse_repeats(study.scans)
-    table.refuse_almost_equal_sites(study.scans)
     check_folder(study.within or study.folder)
     if study.described:
         bids_derivative.described(study.folder, **_source(study))

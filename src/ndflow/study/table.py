@@ -17,11 +17,10 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Protocol
 from unicodedata import normalize
 
 from ndflow.errors import FileError, InvalidValueError
@@ -31,7 +30,7 @@ from ndflow.files.outputs import safe_name, stem
 from ndflow.files.tables import MISSING, read_delimited, refuse_rows, write_table
 from ndflow.image.mask import FoundMask, to_be_found
 from ndflow.image.read import kind_of
-from ndflow.image.subject import ANY_CHANNEL, CHANNEL, Output, Subject, TissueMaps
+from ndflow.image.subject import ANY_CHANNEL, Output, Subject, TissueMaps
 
 FILES = ("image", "mask", "lesion", "gm", "wm", "csf")
 TEXTS = ("subject", "site")
@@ -49,6 +48,11 @@ Cells = Mapping[str, str]  # of a row, by column, without those that have no val
 @dataclass(frozen=True)
 class Listing:
     """Subjects, and where they were listed.
+
+    A scan that is listed twice would count twice in the reference, so the same file, however it is
+    named, is refused. (Two files with the same content are noticed when they are read.) So are
+    names of sites that differ only in case, or in how an accent is encoded: they are probably one
+    site, and on many discs their references would be one file.
 
     Attributes
     ----------
@@ -68,6 +72,22 @@ class Listing:
     unused: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse the same file twice, and sites that are called almost the same."""
+        files: dict[Hashable, tuple[Subject, str]] = {}
+        sites: dict[str, Subject] = {}
+        for scan in self.subjects:
+            for image in map(str, scan.images.values()):
+                other, path = files.setdefault(identity_of(image), (scan, image))
+                if path != image or other is not scan:
+                    cause = f"{scan.origin} is the same file as {other.origin}, {path}"
+                    raise FileError(image, cause, "list each scan once")
+            other = sites.setdefault(alike(scan.site or ""), scan)
+            if (other.site or "") != (scan.site or ""):
+                cause = f"{scan.origin} has the site {scan.site!r}, {other.origin} {other.site!r}"
+                hint = "write one site in one way, and let others differ in more than case"
+                raise FileError(scan.path, cause, hint)
 
     def alone(self, channel: str) -> Listing:
         """Return the same with one of several channels only."""
@@ -90,16 +110,26 @@ def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
     ------
     FileError : if the file cannot be read, or is not such a table; it names the wrong rows.
     """
-    check_channel_names(channels)
+    for name in channels:
+        if name.lower() in _OTHER_MEANING:
+            words = f"--channels: the column {name!r} has another meaning"
+            raise InvalidValueError(f"{words}; name columns of images")
+    if len({name.lower() for name in channels}) < len(channels):
+        raise InvalidValueError(f"--channels: {' '.join(channels)}: the same twice; leave one out")
     several = len(channels) > 1
-    columns, rows = _read(path, channels if several else ("image",))
-    scans = [_scan(path, number, cells, channels) for number, cells in rows]
-    taken = taken_names(several=several)
-    unused = {name: _OUR_NAME for name in columns if name in taken - {*FILES, *TEXTS}}
+    images = channels if several else ("image",)
+    columns, rows = _read(path, images)
+    shown = dict(zip(channels or (ANY_CHANNEL,), images, strict=True))
+    taken = {"", *images, *taken_names(several=several)}
+    root = Path(path).absolute().parent
+    scans = [_scan(root, number, cells, shown, taken) for number, cells in rows]
+    unused = {name: _OUR_NAME for name in columns if name in taken - {"", *images, *FILES, *TEXTS}}
     if any("" in cells for _, cells in rows):
         unused["a column without a name"] = "name it in the first row to keep it"
+    if several and "image" in columns:
+        unused["image"] = "the channels have columns of their own"
     warnings = []
-    for name in (one for one in columns if one not in {"", *taken, *(channels if several else ())}):
+    for name in (one for one in columns if one not in taken):
         holds_images = any(is_image(cells[name]) for _, cells in rows if name in cells)
         meant = nearest(name) if nearest(name) not in columns else None
         if holds_images or meant in TEXTS:
@@ -107,28 +137,12 @@ def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
             what = "holds images, but is not used" if holds_images else "is only a covariate"
             hint = f"; rename it to {meant!r} if that is what it is" if meant else ""
             warnings.append(f"{path}: the column {name!r} {what}{hint}")
-    if several and "image" in columns:
-        unused["image"] = "the channels have columns of their own"
-    root = Path(path).absolute().parent
     return Listing(scans, str(path), root, str(path), unused, warnings=warnings)
 
 
 def taken_names(*, several: bool) -> set[str]:
     """Return the columns of OUT/scans.tsv that are no covariates; `several` channels have more."""
     return {*FILES, *TEXTS, *OURS, *(TOGETHER if several else ())}
-
-
-def check_channel_names(names: Sequence[str]) -> None:
-    """Refuse names that cannot be those of channels, and the same name twice."""
-    for name in names:
-        if not re.fullmatch(CHANNEL, name):
-            words = f"--channels: {name!r} is not a name of letters, digits, _, + and -"
-            raise InvalidValueError(f"{words}; rename the column, for example to T1w")
-        if name.lower() in _OTHER_MEANING:
-            words = f"--channels: the column {name!r} has another meaning"
-            raise InvalidValueError(f"{words}; name columns of images")
-    if len({name.lower() for name in names}) < len(names):
-        raise InvalidValueError(f"--channels: {' '.join(names)}: the same twice; leave one out")
 
 
 def _column_names(path: AnyPath, first: Sequence[str], images: Sequence[str]) -> list[str]:
@@ -147,8 +161,8 @@ def _column_names(path: AnyPath, first: Sequence[str], images: Sequence[str]) ->
             columns = ", ".join(there.values()) or "none"
             cause = f"row 1 names no column {image!r} (its columns: {columns})"
             raise FileError(path, cause, hint)
-    for name in names:
-        if name and names.count(name) > 1:
+    for name, count in Counter(filter(None, names)).items():
+        if count > 1:
             raise FileError(path, f"row 1 names the column {name!r} twice", "remove one")
     return names
 
@@ -175,10 +189,8 @@ def _read(
     """Return the columns of a table, and the number and cells of each row."""
     table = read_delimited(path)
     columns = _column_names(path, table.columns, images)
-    folder = Path(path).absolute().parent
     rows: list[tuple[int, Cells]] = []
     faults: list[str] = []
-    seen: dict[str, str] = {}
     for number, raw in table.rows:
         given = zip(columns, map(str.strip, raw), strict=True)
         cells = {name: cell for name, cell in given if cell.lower() not in MISSING}
@@ -186,11 +198,6 @@ def _read(
         for name in FILES[1:]:
             if name in cells and not is_image(cells[name]):
                 faults.append(f"row {number} has the {name} {cells[name]!r}, which is no image")
-        for image in (image for image in images if image in cells):
-            where = f"row {number}" if len(images) == 1 else f"{image} of row {number}"
-            other = seen.setdefault(str(folder / cells[image]), where)
-            if other != where:
-                faults.append(f"{where} has the image of {other}")
         rows.append((number, cells))
     refuse_rows(path, faults)
     if not rows:
@@ -198,23 +205,21 @@ def _read(
     return columns, rows
 
 
-def _scan(path: AnyPath, number: int, cells: Cells, channels: Sequence[str] = ()) -> Subject:
-    folder = Path(path).absolute().parent
-    columns = channels if len(channels) > 1 else ["image"]
-    files = {name: str(folder / cells[name]) for name in (*columns, *FILES) if name in cells}
-    others = {*columns, *taken_names(several=len(columns) > 1), ""}
-    more = {name: cell for name, cell in cells.items() if name not in others}
-    named = zip(channels or (ANY_CHANNEL,), columns, strict=True)
-    subject = Subject(
-        {name: files[column] for name, column in named},
+def _scan(
+    root: Path, number: int, cells: Cells, shown: Mapping[str, str], taken: set[str]
+) -> Subject:
+    """Return the scan of a row; `shown` names the columns of its channels."""
+    files = {name: str(root / cell) for name, cell in cells.items()}
+    return Subject(
+        {channel: files[column] for channel, column in shown.items()},
         files.get("mask"),
         files.get("lesion"),
         TissueMaps(files.get("csf"), files.get("gm"), files.get("wm")),
         person=cells.get("subject"),
         site=cells.get("site"),
         origin=f"row {number}",
+        covariates={name: cell for name, cell in cells.items() if name not in taken},
     )
-    return replace(subject, covariates=more) if more else subject
 
 
 # ── names of results ──────────────────────────────────────────────────────────────────────────────
@@ -222,30 +227,17 @@ def _scan(path: AnyPath, number: int, cells: Cells, channels: Sequence[str] = ()
 # BIDS dataset have the names of a BIDS derivative, with sidecars beside the images.
 
 
-class Naming(Protocol):
-    """What results are called."""
-
-    def output(self, subject: Subject, image: str, name: str) -> Output:
-        """Return where the result of an image goes.
-
-        Parameters
-        ----------
-        subject : that it is of.
-        image : the file.
-        name : its name among others.
-        """
+# Where the result of an image goes, given its subject, its file, and its name among others.
+Naming = Callable[[Subject, str, str], Output]
 
 
-class PlainNames:
-    """Results in a folder of images and one of sidecars."""
-
-    def output(self, subject: Subject, image: str, name: str) -> Output:
-        """Return where the result of an image goes; see `Naming`."""
-        return Output(name, f"images/{name}.nii.gz", f"maps/{name}.json", {})
+def plain_names(_: Subject, __: str, name: str) -> Output:
+    """Return where the result of an image goes: in a folder of images, and one of sidecars."""
+    return Output(name, f"images/{name}.nii.gz", f"maps/{name}.json", {})
 
 
 def named(
-    subjects: Sequence[Subject], naming: Naming, unmasked: FoundMask | None = None
+    subjects: Sequence[Subject], naming: Naming = plain_names, unmasked: FoundMask | None = None
 ) -> list[Subject]:
     """Return subjects with names of their own, and the places of their results.
 
@@ -267,23 +259,22 @@ def named(
         len({alike(stem(str(image))) for image in one.images.values()}) < len(one.images)
         for one in subjects
     )
-    seen: dict[str, tuple[int, str, str]] = {}  # by name: which subject and channel, and its name
+    seen: dict[str, Subject] = {}  # by name
     found = []
-    for place, subject in enumerate(subjects):
+    for subject in subjects:
         outputs = {}
         for channel, image in subject.images.items():
             name = stem(str(image))
             if called[alike(name)] > (len(subject.images) if within else 1):
                 name = "_".join(part for part in (subject.person or subject.site, name) if part)
             name = safe_name(f"{name}_{channel}" if within else name)
-            other = seen.setdefault(alike(name), (place, channel, name))
-            if other[:2] != (place, channel):
-                like = subjects[other[0]].origin
-                cause = f"{subject.origin}: the scan would be called {name}, like that of {like}"
-                but = "" if other[2] == name else f" ({other[2]})"
+            if other := seen.get(alike(name)):
+                like = f"like that of {other.origin} ({other.path})"
+                cause = f"{subject.origin}: the scan would be called {name}, {like}"
                 hint = "give them different subjects, or other file names"
-                raise FileError(str(image), f"{cause}{but}", hint)
-            outputs[channel] = naming.output(subject, str(image), name)
+                raise FileError(str(image), cause, hint)
+            seen[alike(name)] = subject
+            outputs[channel] = naming(subject, str(image), name)
         found.append(replace(subject, mask=subject.mask or unmasked, outputs=outputs))
     return [replace(one, name=name) for one, name in zip(found, _names(found), strict=True)]
 
@@ -337,14 +328,14 @@ def read_study_scans(path: Path, channels: Sequence[str] = ()) -> list[Subject]:
     _, rows = _read(path)
     scans: dict[str, Subject] = {}
     together = len(channels) > 1
+    taken = {"", *taken_names(several=together)}
     for number, cells in rows:
-        given = {n: cell for n, cell in cells.items() if not (together and n in TOGETHER)}
-        one = _scan(path, number, given)
-        name = cells.get("name", "")
+        name, channel = cells.get("name", ""), (*channels, ANY_CHANNEL)[0]
         called = cells.get("scan", name) if together else name
-        channel = cells.get("channel", channels[0]) if together else (*channels, ANY_CHANNEL)[0]
-        output = Output(name, cells.get("output", ""), cells.get("sidecar", ""), {})
-        images, outputs = {channel: one.image}, {channel: output}
+        channel = cells.get("channel", channel) if together else channel
+        one = _scan(path.absolute().parent, number, cells, {channel: "image"}, taken)
+        outputs = {channel: Output(name, cells.get("output", ""), cells.get("sidecar", ""), {})}
+        images = one.images
         if whole := scans.get(called):
             images, outputs = {**whole.images, **images}, {**whole.outputs, **outputs}
         scans[called] = replace(one, images=images, name=called, outputs=outputs)
@@ -357,40 +348,3 @@ def _relative(source: object, folder: Path) -> str | None:
         return None
     path = Path(source)
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
-
-
-# ── repeated scans ────────────────────────────────────────────────────────────────────────────────
-# Scans that are the same, and sites that are called almost the same.
-#
-# A scan that is listed twice would count twice in the reference. The same file, however it is
-# named, is refused before any work. Two files with the same content are noticed when their
-# densities are estimated, for which they are hashed anyway: the later one fails, and is left out.
-
-
-def refuse_repeats(scans: Sequence[Subject]) -> None:
-    """Refuse scans that are the same file: by path, symbolic link or hard link."""
-    seen: dict[Hashable, tuple[Subject, str]] = {}
-    for scan in scans:
-        for image in map(str, scan.images.values()):
-            other, path = seen.setdefault(identity_of(image), (scan, image))
-            if path != image or other is not scan:
-                cause = f"{scan.origin} is the same file as {other.origin}, {path}"
-                raise FileError(image, cause, "list each scan once")
-
-
-def refuse_almost_equal_sites(scans: Sequence[Subject]) -> None:
-    """Refuse names of sites that differ only in case, or in how an accent is encoded.
-
-    They are probably one site; and on many discs their references would be one file.
-    """
-    seen: dict[str, Subject] = {}
-    for scan in scans:
-        if scan.site is None:
-            continue
-        other = seen.setdefault(alike(scan.site), scan)
-        if other.site != scan.site:
-            cause = f"{scan.origin} has the site {scan.site!r}, {other.origin} {other.site!r}"
-            hint = (
-                "write one site in one way, and give two sites names that differ in more than case"
-            )
-            raise FileError(scan.path, cause, hint)
