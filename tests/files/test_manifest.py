@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import with_checksum
-from ndflow.files.manifest import (
+from ndflow.files.model_files import (
     list_outputs,
+    model_bytes,
     not_ours,
     outputs_in,
     relative_outputs,
     unlisted,
     write_pending,
 )
-from ndflow.files.model_files import model_bytes
 
 
 def written(out: Path, content: bytes, record: str = "maps/a.json", *names: str) -> list[Path]:
@@ -29,7 +28,7 @@ def written(out: Path, content: bytes, record: str = "maps/a.json", *names: str)
         path.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as pending:
         hashed = {path: write_pending(pending, path, content) for path in files}
-        payload = with_checksum({"outputs": relative_outputs(place, hashed)})
+        payload = {"outputs": relative_outputs(place, hashed)}
         list_outputs(pending, place, model_bytes("map", payload), files)
     return files
 
@@ -81,17 +80,16 @@ def test_results_are_replaced_together_or_not_at_all(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in files] == [b"one", b"one"]
     written(tmp_path, b"two")
     assert [path.read_bytes() for path in files] == [b"two", b"two"]
-    assert not_ours(tmp_path / "maps" / "a.json", files) == []
+    record, mine = tmp_path / "maps" / "a.json", tmp_path / "images" / "mine.nii"
+    assert not_ours(record, files) == []
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 3
-
-
-def test_a_file_of_somebody_else_is_not_removed_with_ours(tmp_path: Path) -> None:
-    written(tmp_path, b"one")
-    mine = tmp_path / "images" / "mine.nii"
     mine.write_bytes(b"precious")
+    with pytest.raises(FileError, match="exists already"), ExitStack() as pending:
+        list_outputs(pending, record, b"", [*files, mine], force=False)
     with ExitStack() as pending:
-        list_outputs(pending, tmp_path / "maps" / "a.json", model_bytes("map", {}), [mine])
+        list_outputs(pending, record, model_bytes("map", {}), [mine])
     assert mine.read_bytes() == b"precious"
+    assert all(path.exists() for path in files)
 
 
 KILLED = """
@@ -126,10 +124,3 @@ def test_whenever_a_run_is_killed_every_file_with_a_name_is_listed(
     written(out, b"two")  # and the next run is not in its way
     assert not_ours(record, outputs_in(record)) == []
     assert not list(out.rglob(".ndflow-*"))
-
-
-def test_a_record_that_may_not_be_replaced_is_not(tmp_path: Path) -> None:
-    files = written(tmp_path, b"one")
-    with pytest.raises(FileError, match="exists already"), ExitStack() as pending:
-        list_outputs(pending, tmp_path / "maps" / "a.json", b"", files, force=False)
-    assert all(path.exists() for path in files)

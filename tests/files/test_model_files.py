@@ -5,7 +5,6 @@ import json
 import os
 import pickle  # noqa: TID251  # to check that it is refused
 import tracemalloc
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,7 @@ from hypothesis import strategies as st
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.model_files import (
-    decoded,
-    model_bytes,
-    read_bounded,
-    read_model,
-    read_text,
-)
+from ndflow.files.model_files import model_bytes, read_bounded, read_model, read_text
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 plain = st.recursive(
@@ -29,7 +22,8 @@ plain = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=10,
 )
-names = st.text().filter(lambda name: name not in ("format", "version", "kind", "ndflow"))
+TAKEN = ("format", "version", "kind", "ndflow", "checksum")
+names = st.text().filter(lambda name: name not in TAKEN)
 
 
 @given(payload=st.dictionaries(names, plain, max_size=4), kind=st.sampled_from(["mixture", "map"]))
@@ -38,24 +32,22 @@ def test_a_model_reads_back_exactly(
 ) -> None:
     path = tmp_path_factory.mktemp("model") / "m.json"
     path.write_bytes(model_bytes(kind, payload))
-    file = FileHash(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    content = path.read_bytes()
+    assert model_bytes(kind, payload) == content
+    file = FileHash(str(path), hashlib.sha256(content).hexdigest())
     assert read_model(path, "mixture", "map") == (kind, payload, file)
-    assert read_model(path) == (kind, payload, file)
+    path.write_bytes(b"\xef\xbb\xbf" + content)
+    assert read_model(path).payload == payload
 
 
-def test_format_version_kind_and_ndflow_version_are_written(tmp_path: Path) -> None:
-    (tmp_path / "m.json").write_bytes(model_bytes("reference", {"scans": 3, "name": "é"}))
-    content = (tmp_path / "m.json").read_bytes()
-    assert json.loads(content) == {
-        "format": "ndflow",
-        "version": 2,
-        "kind": "reference",
-        "ndflow": version("ndflow"),
-        "scans": 3,
-        "name": "é",
-    }
-    (tmp_path / "n.json").write_bytes(model_bytes("reference", {"scans": 3, "name": "é"}))
-    assert (tmp_path / "n.json").read_bytes() == content
+def test_the_checksum_covers_everything_except_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_bytes(model_bytes("map", {"command": "ndflow", "value": 1.5}))
+    path.write_text(path.read_text().replace('"command": "ndflow"', '"command": "other"'))
+    assert read_model(path).payload == {"command": "other", "value": 1.5}
+    path.write_text(path.read_text().replace("1.5", "1.25"))
+    with pytest.raises(FileError, match="not what its checksum says"):
+        read_model(path)
 
 
 def test_file_names_that_are_not_utf_8_survive(tmp_path: Path) -> None:
@@ -82,10 +74,6 @@ def model(**changes: Any) -> bytes:
     return json.dumps({"format": "ndflow", "version": 2, "kind": "map"} | changes).encode()
 
 
-def nested(depth: int) -> bytes:
-    return model(a=0).replace(b'"a": 0', b'"a": ' + b"[" * depth + b"0" + b"]" * depth)
-
-
 class Trap:
     def __reduce__(self) -> Any:
         return os.mkdir, ("trapped",)
@@ -98,31 +86,23 @@ class Trap:
         (b"{", "not JSON .*line 1, column 2"),
         (b"hello", "not JSON"),
         (b"[]", "not a model of ndflow"),
-        (b'"ndflow"', "not a model of ndflow"),
-        (b"{}", "not a model of ndflow"),
         (model(format="other"), "not a model of ndflow"),
         (model(version=3), "version is 3, but this version of ndflow reads 2"),
-        (model(version=1), "version is 1, but"),
         (model(version="2"), "version is '2'"),
-        (model(version=True), "version is True"),
         (model(version=None), "version is None"),
         (model(kind="mixture"), "of the kind 'mixture', where 'map' or 'reference' is expected"),
-        (model(kind="other"), "of the kind 'other'"),
         (model(kind=["map"]), "of the kind"),
         (model(a=float("nan")), "holds NaN"),
         (model(a=[float("-inf")]), "holds -Infinity"),
         (model(a=0).replace(b": 0", b": 1e999"), "holds 1e999"),
         (model(a=0).replace(b": 0", b": " + b"9" * 5000), "digits"),
-        (model(a=0).replace(b"}", b', "a": 1}'), "holds 'a' twice"),
-        (model(a=0).replace(b": 0", b': {"b": 1, "b": 2}'), "holds 'b' twice"),
-        (nested(65), "nested more than 64 levels"),
-        (nested(100_000), "nested more than 64 levels"),
-        (b"[" * 1_000_000, "nested more than 64 levels|not JSON"),
-        (b'{"a":' * 100_000, "nested more than 64 levels|not JSON"),
+        (model(a=0, checksum="0"), "its content is not what its checksum says"),
+        (model(a=0).replace(b": 0", b": " + b"[" * 100_000 + b"]" * 100_000), "nested too deep"),
+        (b'{"a":' * 100_000, "nested too deep|not JSON"),
         (model(a="é").decode().encode("utf-16"), "UTF-8"),
         (b'{"format": "\xe9"}', "UTF-8"),
         (b"\x1f\x8b\x08\x00", "UTF-8"),
-        *((pickle.dumps(Trap(), protocol), "not JSON|UTF-8") for protocol in range(6)),
+        *((pickle.dumps(Trap(), protocol), "not JSON|UTF-8") for protocol in (0, 5)),
     ],
 )
 def test_invalid_files_are_refused_and_never_run(
@@ -138,24 +118,6 @@ def test_invalid_files_are_refused_and_never_run(
     assert not (tmp_path / "trapped").exists()
 
 
-def test_a_byte_order_mark_and_deep_nesting_are_accepted(tmp_path: Path) -> None:
-    path = tmp_path / "m.json"
-    path.write_bytes(b"\xef\xbb\xbf" + nested(63))
-    assert read_model(path, "map")[0] == "map"
-
-
-def test_a_file_that_is_too_large_is_not_parsed(tmp_path: Path) -> None:
-    path = tmp_path / "m.json"
-    with path.open("wb") as file:
-        file.truncate(300 << 20)
-    tracemalloc.start()
-    with pytest.raises(FileError, match="larger than 64 MB"):
-        read_model(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 150 << 20
-
-
 # ── text: UTF-8, of bounded size ──────────────────────────────────────────────────────────────────
 
 
@@ -168,28 +130,15 @@ def stored_text(folder: Path, content: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("text", ["", "Köln\r\n脳\n", "\u2028\x85"])
-def test_utf_8_is_read_without_its_byte_order_mark(tmp_path: Path, mark: bytes, text: str) -> None:
-    assert read_text(stored_text(tmp_path, mark + text.encode()), max_bytes=LIMIT) == text
-
-
-@pytest.mark.parametrize("code", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_other_encodings_of_unicode_are_recognised(tmp_path: Path, code: str) -> None:
-    path = stored_text(tmp_path, "image".encode(code))
-    with pytest.raises(
-        FileError, match=r"not text in UTF-8.*UTF-16.*; save it as UTF-8$"
-    ) as caught:
-        read_text(path, max_bytes=LIMIT)
-    assert caught.value.path == str(path)
-
-
-def test_the_line_of_the_first_bad_byte_is_named(tmp_path: Path) -> None:
+def test_text_is_utf_8_and_the_first_bad_line_is_named(tmp_path: Path) -> None:
     content = b"a\nb\n" + "Köln".encode("latin-1") + b"\n\xff"
     with pytest.raises(FileError, match=r"line 3 is not text in UTF-8; ask again$"):
         read_text(stored_text(tmp_path, content), max_bytes=LIMIT, hint="ask again")
-    with pytest.raises(FileError, match="x: line 1 is not text"):
-        decoded("x", b"\xc3")
+    for code in ("utf-16", "utf-16-le", "utf-32"):
+        with pytest.raises(FileError, match=r"not text in UTF-8.*UTF-16.*; save it as UTF-8$"):
+            read_text(stored_text(tmp_path, "image".encode(code)), max_bytes=LIMIT)
+    text = "Köln\r\n脳\n\u2028\x85"
+    assert read_text(stored_text(tmp_path, text.encode("utf-8-sig")), max_bytes=LIMIT) == text
 
 
 def test_the_size_is_bounded(tmp_path: Path) -> None:
@@ -203,8 +152,3 @@ def test_the_size_is_bounded(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * LIMIT
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="no such file"):
-        read_text(tmp_path / "missing", max_bytes=LIMIT)

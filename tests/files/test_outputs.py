@@ -14,28 +14,15 @@ def same_name(image: str) -> str:
     return Path(image).name
 
 
-def test_one_image_goes_to_a_file(tmp_path: Path) -> None:
-    assert outputs_for(["a.nii"], tmp_path / "b.nii.gz", same_name) == (
-        None,
-        [tmp_path / "b.nii.gz"],
-    )
-
-
-@pytest.mark.parametrize("existing", [False, True])
-def test_several_images_go_to_a_folder(tmp_path: Path, existing: bool) -> None:
-    folder = tmp_path / "out"
-    if existing:
-        folder.mkdir()
-    found = outputs_for(["x/a.nii", "y/b.nii.gz"], folder, same_name)
-    assert found == (folder, [folder / "a.nii", folder / "b.nii.gz"])
-
-
-def test_one_image_goes_to_a_folder_that_exists_or_ends_with_a_slash(tmp_path: Path) -> None:
+def test_one_image_goes_to_a_file_and_several_to_a_folder(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
+    single = outputs_for(["a.nii"], tmp_path / "b.nii.gz", same_name)
+    assert single == (None, [tmp_path / "b.nii.gz"])
     for place in (tmp_path / "there", f"{tmp_path}/there", f"{tmp_path}/new/"):
-        folder, files = outputs_for(["x/a.nii"], place, same_name)
-        assert folder == Path(place)
-        assert files == [Path(place) / "a.nii"]
+        assert outputs_for(["x/a.nii"], place, same_name) == (Path(place), [Path(place) / "a.nii"])
+    for place in (tmp_path / "there", tmp_path / "new"):
+        found = outputs_for(["x/a.nii", "y/b.nii.gz"], place, same_name)
+        assert found == (place, [place / "a.nii", place / "b.nii.gz"])
 
 
 @pytest.mark.parametrize("name", ["out.nii.gz", "out.json", "out.mgz", "out.hdr", "taken"])
@@ -72,19 +59,9 @@ def test_a_folder_is_made_but_not_the_one_it_lies_in(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
 
 
-LONG = st.builds(str.__mul__, st.text("ab脳%~/\0é", min_size=1, max_size=3), st.integers(1, 150))
-
-
-@given(texts=st.lists(LONG, min_size=2, max_size=6, unique=True))
-def test_names_of_files_are_short_and_different_for_different_texts(texts: list[str]) -> None:
+@given(texts=st.lists(st.text("ab脳%~/\0é. "), min_size=2, max_size=6, unique=True))
+def test_names_of_files_are_different_for_different_texts(texts: list[str]) -> None:
     names = [safe_name(text) for text in texts]
     assert len(set(names)) == len(texts)
-    assert all(len(name.encode()) <= 200 and name.isprintable() for name in names)
-    again = [safe_name(name) for name in names]
-    assert not set(again) & set(names) or all("%" not in name for name in set(again) & set(names))
-
-
-def test_short_names_stay_as_they_are() -> None:
+    assert all(name.isprintable() and "/" not in name for name in names)
     assert safe_name("Köln 2") == "Köln 2"
-    assert safe_name("x" * 200) == "x" * 200
-    assert safe_name("x" * 201) == "x" * 182 + "%~" + safe_name("x" * 201)[-16:]

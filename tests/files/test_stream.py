@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.errors import FileError
-from ndflow.files.stream import gzip_writer, open_stream, sha256_of
+from ndflow.files.stream import GzipWriter, open_stream, sha256_of
 
 CONTENT = np.random.default_rng(0).integers(0, 60, 200_000).astype(np.int16).tobytes()
 PACKED = gzip.compress(CONTENT, mtime=0)
@@ -29,14 +29,15 @@ def read_bytes(path: Path) -> bytes:
     """Read a whole file, and check that it is hashed as it is stored."""
     with open_stream(path) as stream:
         content = stream.finish(keep=1 << 30)
-    assert stream.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert stream.sha256 == sha256_of(path) == hashlib.sha256(path.read_bytes()).hexdigest()
     return content
 
 
-@pytest.mark.parametrize("name", ["x.nii.gz", "x.nii", "x.bin"])
+@pytest.mark.parametrize("name", ["x.nii.gz", "x.nii"])
 @pytest.mark.parametrize(
     "content",
     [
+        CONTENT,
         PACKED,
         PACKED + bytes(1000),  # padding
         gzip.compress(CONTENT[:1001]) + gzip.compress(CONTENT[1001:]),
@@ -44,15 +45,12 @@ def read_bytes(path: Path) -> bytes:
         # The second member begins with the last byte of a block.
         gzip.compress(CONTENT[:7]).ljust((1 << 17) - 1, b"\0") + gzip.compress(CONTENT[7:]),
     ],
-    ids=["one", "padded", "members", "padding between", "split mark"],
+    ids=["plain", "one", "padded", "members", "padding between", "split mark"],
 )
-def test_gzip_files_are_decompressed(tmp_path: Path, content: bytes, name: str) -> None:
+def test_files_are_read_compressed_or_not_whatever_they_are_called(
+    tmp_path: Path, content: bytes, name: str
+) -> None:
     assert read_bytes(stored(tmp_path, content, name)) == CONTENT
-
-
-@pytest.mark.parametrize("name", ["x.nii", "x.nii.gz"])
-def test_uncompressed_files_are_read_as_they_are(tmp_path: Path, name: str) -> None:
-    assert read_bytes(stored(tmp_path, CONTENT, name)) == CONTENT
 
 
 def flipped(at: int) -> bytes:
@@ -66,15 +64,12 @@ def flipped(at: int) -> bytes:
     [
         (b"", "an empty file"),
         (PACKED[:5], "cut short"),
-        (PACKED[: len(PACKED) // 2], "cut short"),
-        (PACKED[:-8], "cut short"),
         (PACKED[:-1], "cut short"),
         (flipped(-6), "checksum"),
         (flipped(-2), "damaged"),
         (flipped(len(PACKED) // 2), "damaged"),
         (flipped(2), "damaged"),
         (PACKED + b"g", "cut short|damaged"),
-        (PACKED + b"garbage" * 9, "cut short|damaged"),
         (PACKED + bytes(300_000) + b"garbage", "cut short|damaged"),
         (PACKED + PACKED[:40], "cut short"),
     ],
@@ -110,75 +105,36 @@ def test_a_decompression_bomb_is_stopped_and_costs_no_memory(tmp_path: Path) -> 
     assert peak < 10 << 20
 
 
-def test_no_memory_is_allocated_for_more_than_the_file_can_hold(tmp_path: Path) -> None:
+def test_more_than_the_file_can_hold_or_may_hold_is_refused(tmp_path: Path) -> None:
     packed, plain = stored(tmp_path, PACKED), stored(tmp_path, CONTENT, "x.nii")
     for path, most in ((packed, 1032 * len(PACKED)), (plain, len(CONTENT))):
         with open_stream(path) as stream:
             with pytest.raises(FileError, match="at most"):
                 stream.read(most + 1, "voxels")
-            with pytest.raises(FileError, match="at most"):
-                stream.read(10**15, "voxels")
             assert stream.read(len(CONTENT), "voxels").tobytes() == CONTENT
             assert stream.finish() == b""
-
-
-def test_a_file_with_too_few_bytes_is_refused(tmp_path: Path) -> None:
-    with (
-        open_stream(stored(tmp_path, PACKED)) as stream,
-        pytest.raises(FileError, match="ends 5 bytes before the end of its voxels"),
-    ):
-        stream.read(len(CONTENT) + 5, "voxels")
-
-
-def test_the_size_limit_is_checked_before_reading(tmp_path: Path) -> None:
-    with (
-        open_stream(stored(tmp_path, PACKED), max_bytes=1000) as stream,
-        pytest.raises(FileError, match="--set max-bytes"),
-    ):
-        stream.read(1001, "voxels")
+    with open_stream(packed, max_bytes=1000 + len(CONTENT)) as stream:
+        with pytest.raises(FileError, match="--set max-bytes"):
+            stream.read(len(CONTENT) + 1001, "voxels")
+        with pytest.raises(FileError, match="ends 5 bytes before the end of its voxels"):
+            stream.read(len(CONTENT) + 5, "voxels")
 
 
 def test_anything_but_a_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("moved.nii.gz")
+    (tmp_path / "a scan").symlink_to("../.git/annex/objects/Xk/3Q/MD5E-s7--0a.nii.gz")
     for name, message in [
         ("missing.nii", "no such file"),
         (".", "a folder"),
         ("pipe", "a pipe"),
         ("a\0b", "cannot be opened"),
         ("n" * 300, "cannot be opened"),
+        ("link", "a link to a file that is not here; it points to moved.nii.gz"),
+        ("a scan", "a link to a file that is not here; get it: datalad get '.*/a scan'"),
     ]:
         with pytest.raises(FileError, match=message):
             read_bytes(tmp_path / name)
-
-
-def test_a_broken_link_is_reported(tmp_path: Path) -> None:
-    link = tmp_path / "scan.nii.gz"
-    link.symlink_to("moved.nii.gz")
-    with pytest.raises(FileError, match="a link to a file that is not here") as caught:
-        read_bytes(link)
-    assert caught.value.path == str(link)
-    assert "moved.nii.gz" in caught.value.hint
-    assert "datalad" not in caught.value.hint
-    stored(tmp_path, PACKED, "moved.nii.gz")
-    assert read_bytes(link) == CONTENT
-
-
-@pytest.mark.parametrize(("name", "quoted"), [("scan.nii.gz", "{}"), ("a scan.nii.gz", "'{}'")])
-def test_the_error_for_an_annexed_file_says_how_to_get_it(
-    tmp_path: Path, name: str, quoted: str
-) -> None:
-    link = tmp_path / name
-    link.symlink_to("../../.git/annex/objects/Xk/3Q/MD5E-s7--0a.nii.gz/MD5E-s7--0a.nii.gz")
-    with pytest.raises(FileError, match="a link to a file that is not here") as caught:
-        sha256_of(link)
-    assert caught.value.hint == f"get it: datalad get {quoted.format(link)}"
-
-
-def test_the_hash_is_that_of_the_compressed_file(tmp_path: Path) -> None:
-    path = stored(tmp_path, PACKED)
-    assert sha256_of(path) == hashlib.sha256(PACKED).hexdigest()
-    with pytest.raises(FileError, match="no such file"):
-        sha256_of(tmp_path / "missing")
 
 
 # ── gzip: the same content gives the same bytes ───────────────────────────────────────────────────
@@ -186,9 +142,10 @@ def test_the_hash_is_that_of_the_compressed_file(tmp_path: Path) -> None:
 
 def packed(*pieces: bytes) -> bytes:
     file = io.BytesIO()
-    with gzip_writer(file) as writer:
-        for piece in pieces:
-            writer.write(piece)
+    writer = GzipWriter(file)
+    for piece in pieces:
+        writer.write(piece)
+    writer.finish()
     return file.getvalue()
 
 
@@ -198,9 +155,6 @@ def test_compression_does_not_depend_on_how_the_data_are_split() -> None:
     assert gzip.decompress(whole) == noise
     for step in (1000, 65_536, 1 << 20, 1_500_001):
         assert packed(*(noise[i : i + step] for i in range(0, len(noise), step))) == whole
+    assert gzip.decompress(packed()) == b""
     # No flags (so no name), no time.
     assert whole[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
-
-
-def test_compressing_nothing_gives_a_valid_gzip_file() -> None:
-    assert gzip.decompress(packed()) == b""

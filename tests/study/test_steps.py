@@ -12,7 +12,7 @@ from studies import SMALL, Silent, SiteStudy, edit, read_json
 
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
-from ndflow.files.manifest import list_outputs, relative_outputs, write_pending
+from ndflow.files.model_files import list_outputs, relative_outputs, write_pending
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel

@@ -16,9 +16,15 @@ from ndflow.cli.endings import PageOutcome, conclude, shown_path, write_page
 from ndflow.cli.options import RunOptions, StudyOptions, Verbosity, chosen
 from ndflow.cli.scans import command_line
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files import manifest
 from ndflow.files.atomic import AnyPath
-from ndflow.files.model_files import kind_in
+from ndflow.files.model_files import (
+    kind_in,
+    list_outputs,
+    not_ours,
+    outputs_in,
+    relative_outputs,
+    write_pending,
+)
 from ndflow.files.outputs import make_folder
 from ndflow.image.mask import AUTO, BRAIN, to_be_found
 from ndflow.image.subject import ANY_CHANNEL, Subject
@@ -298,7 +304,7 @@ def _check_shared(out: Path, studies: Sequence[Study]) -> None:
     given: list[AnyPath | None] = [file for one in studies for file in (one.table, one.given)]
     read = [Path(file).absolute() for file in given if file]
     for path in (out / name for name in (REPORT, *_shared_names(studies))):
-        if path in read or (path.exists() and manifest.not_ours(record, [path])):
+        if path in read or (path.exists() and not_ours(record, [path])):
             cause = "exists, and was not written by ndflow"
             if path in read:
                 cause = "lies where the study writes a file of that name"
@@ -328,13 +334,11 @@ def _write_shared(studies: Mapping[str, Study], run: RunOptions) -> int:
             n for n, s in studies.items() if kind_in(s.folder / PROVENANCE) == StudyRecord.kind
         )
         with ExitStack() as pending:
-            written = {
-                p: manifest.write_pending(pending, p, part) for p, part in references.items()
-            }
-            earlier = manifest.outputs_in(record)
+            written = {p: write_pending(pending, p, part) for p, part in references.items()}
+            earlier = outputs_in(record)
             page = {p: sha256 for p, sha256 in earlier.items() if p.name == REPORT}
-            full = StudiesRecord(done, manifest.relative_outputs(record, page | written))
-            manifest.list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
+            full = StudiesRecord(done, relative_outputs(record, page | written))
+            list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
         if (common := out / reference_name(None)) in references:
             run.verbosity.say(f"wrote {shown_path(common)}, the references of {listed([*studies])}")
         if done and not run.no_report and find_spec("jinja2") is not None:

@@ -34,7 +34,7 @@ from scipy.interpolate import PchipInterpolator
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import new_file
-from ndflow.files.stream import gzip_writer
+from ndflow.files.stream import GzipWriter
 from ndflow.preparation.grid import Map
 from ndflow.preparation.registration import Anatomy
 from ndflow.transport import PiecewiseLinear
@@ -374,5 +374,7 @@ def write_image(
     image.set_qform(grid.affine, "mni")
     image.header.set_xyzt_units("mm")
     image.header.set_slope_inter(slope, 0)
-    with new_file(path, force=False) as file, gzip_writer(file) as packed:
+    with new_file(path, force=False) as file:
+        packed = GzipWriter(file)
         packed.write(image.to_bytes())
+        packed.finish()

@@ -71,7 +71,7 @@ def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] =
         cause = f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
         raise FileError(path, cause, f'create it: mkdir -p "{folder}"')
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise _read_only(path, folder)
+        raise _failure(path, place, PermissionError(errno.EACCES, ""))
     return place
 
 
@@ -162,14 +162,10 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _read_only(path: AnyPath, folder: Path) -> FileError:
-    hint = "check its permissions, or write elsewhere"
-    return FileError(path, f"you may not write to the folder {folder}", hint)
-
-
 def _failure(path: AnyPath, place: Path, error: OSError) -> FileError:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return _read_only(path, place.parent)
+        cause = f"you may not write to the folder {place.parent}"
+        return FileError(path, cause, "check its permissions, or write elsewhere")
     full = error.errno == errno.ENOSPC
     cause = "the disc is full" if full else f"cannot be written ({error.strerror or error})"
     return FileError(path, cause, "make room, or write elsewhere")

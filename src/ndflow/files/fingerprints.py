@@ -1,4 +1,4 @@
-"""Fingerprints tell whether a result has to be made again; checksums, whether a file is damaged.
+"""Fingerprints tell whether a result has to be made again.
 
 The fingerprint of a result is the hash of everything that it depends on: the contents of its input
 files, not their dates or names; the settings; the generation of results, a number that rises when
@@ -11,15 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from ndflow._version import RESULTS
 from ndflow.files.atomic import AnyPath
 from ndflow.values import Record
-
-_NOT_HASHED = ("checksum", "command")
 
 
 @dataclass(frozen=True)
@@ -41,26 +39,6 @@ def contents(hashed: Hashes) -> dict[str, tuple[str, ...]]:
 def fingerprint_of(**parts: Any) -> str:
     """Return one hash for everything that a result depends on, as JSON can hold it."""
     text = json.dumps({"results": RESULTS, **parts}, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def with_checksum(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a file together with a hash of it.
-
-    The command that the user typed is left out, so that one result has one hash however it was
-    asked for.
-    """
-    return {**payload, "checksum": _checksum(payload)}
-
-
-def is_intact(payload: Mapping[str, Any]) -> bool:
-    """Tell whether the content of a file is what its checksum says, if it has one."""
-    return "checksum" not in payload or payload["checksum"] == _checksum(payload)
-
-
-def _checksum(payload: Mapping[str, Any]) -> str:
-    content = {name: part for name, part in payload.items() if name not in _NOT_HASHED}
-    text = json.dumps(content, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -5,6 +5,12 @@ the model. Files may come from other hospitals, so nothing in them is taken on t
 as data, never run, and refused unless they are exactly what JSON and this format allow. Every text
 file that a user gives us is read here (`read_text`), so that one that is too large, binary or in
 another encoding is refused with the same message everywhere.
+
+A model that is the record of a result has ``outputs``: the files that were made with it, by their
+paths relative to the record, and the SHA-256 of each. It is written when its files are complete,
+and before they get their names. So whenever a run is killed, every file that has its name is
+listed; a file that is not listed, or whose content is another, belongs to somebody else, who may
+have edited it, and is never replaced without being asked.
 """
 
 from __future__ import annotations
@@ -13,56 +19,35 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath, check_new
-from ndflow.files.fingerprints import FileHash, is_intact
-from ndflow.files.stream import open_file
+from ndflow.files.atomic import AnyPath, check_new, new_file, sync
+from ndflow.files.fingerprints import FileHash
+from ndflow.files.stream import open_file, sha256_of
 
 FORMAT, VERSION = "ndflow", 2
 RIGHT_FILE = "check that it is the right file"
 
 _MAX_BYTES = 64 << 20
-_MAX_DEPTH = 64
-_ENVELOPE = ("format", "version", "kind", "ndflow")
+_ENVELOPE = ("format", "version", "kind", "ndflow", "checksum")
 
 
-def check_new_model(
-    path: AnyPath,
-    *,
-    force: bool = False,
-    inputs: Iterable[AnyPath] = (),
-    may_be_damaged: bool = True,
-) -> None:
-    """Raise a FileError if a model may not be written to a file.
+def check_model(path: AnyPath, inputs: Iterable[AnyPath] = (), *, force: bool = False) -> None:
+    """Raise a FileError if a model may not be written to a file; parameters as for `check_new`.
 
-    Even with `force`, JSON that we did not write is never replaced: beside an image it may be the
-    sidecar that records its acquisition.
-
-    Parameters
-    ----------
-    path : the file to write.
-    force : whether an existing file may be replaced.
-    inputs : files that must not be replaced, even with `force`.
-    may_be_damaged : whether a file that is not JSON may be one of ours that was damaged, and so be
-        replaced; an empty one may in any case.
+    Even with `force`, a file that we did not write is never replaced, unless it is empty: beside an
+    image it may be the sidecar that records its acquisition.
     """
-    place = check_new(path, force=force, inputs=inputs)
-    data = _peek(place) if place.exists() and place.stat().st_size else {}
-    ours = may_be_damaged if data is None else not data or data.get("format") == FORMAT
-    if not ours:
-        raise FileError(path, "exists, and was not written by ndflow", "choose another name")
-
-
-def check_model(path: AnyPath, inputs: Sequence[AnyPath] = (), *, force: bool = False) -> None:
-    """Say now why a model may not be written, for the files that it is made from."""
     if not is_model(path):
         raise FileError(path, "a model is written as JSON", "let its name end with .json")
-    check_new_model(path, force=force, inputs=inputs, may_be_damaged=False)
+    place = check_new(path, force=force, inputs=inputs)
+    if place.exists() and place.stat().st_size and kind_in(place) is None:
+        raise FileError(path, "exists, and was not written by ndflow", "choose another name")
 
 
 def is_model(source: object) -> TypeGuard[AnyPath]:
@@ -73,30 +58,20 @@ def is_model(source: object) -> TypeGuard[AnyPath]:
 def kind_in(path: AnyPath) -> str | None:
     """Return the kind of a model file; None if there is no such file, or it is not ours."""
     try:
-        data = _peek(path)
-    except FileError:
+        data = json.loads(read_bounded(path, max_bytes=_MAX_BYTES))
+    except (FileError, ValueError, RecursionError):
         return None
-    kind = data.get("kind") if data and data.get("format") == FORMAT else None
-    return kind if isinstance(kind, str) else None
-
-
-def _peek(path: AnyPath) -> dict[str, Any] | None:
-    """Return what is in a file, if it is a JSON object of whatever kind."""
-    with open_file(path) as file:
-        try:
-            data = json.loads(file.read(_MAX_BYTES))
-        except (ValueError, RecursionError):
-            return None
-    return data if isinstance(data, dict) else None
+    ours = isinstance(data, dict) and data.get("format") == FORMAT
+    return str(data.get("kind")) if ours else None
 
 
 def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
-    """Return the content of a model file; NaN and infinity are refused."""
+    """Return the content of a model file, with its checksum; NaN and infinity are refused."""
     envelope = {"format": FORMAT, "version": VERSION, "kind": kind, "ndflow": __version__}
-    if taken := sorted(payload.keys() & envelope):
+    if taken := sorted(payload.keys() & {*_ENVELOPE}):
         raise InvalidValueError(f"payload must not use the names {', '.join(taken)}")
     try:
-        text = _written({**envelope, **payload})
+        text = _written({**envelope, **payload, "checksum": _checksum(payload)})
         # File names may be any bytes; what is not UTF-8 is written with JSON's own escapes.
         return (text + "\n").encode("utf-8", "backslashreplace")
     except (TypeError, ValueError, RecursionError) as error:
@@ -116,6 +91,16 @@ def _written(item: Any, margin: str = "\n") -> str:
         return json.dumps(item, allow_nan=False, ensure_ascii=False)
     inner = f",{margin} ".join(parts)
     return f"{ends[0]}{margin} {inner}{margin}{ends[1]}" if parts else ends
+
+
+def _checksum(payload: Mapping[str, Any]) -> str:
+    """Return a hash of a model.
+
+    The command that the user typed is left out, so that one result has one hash however it was
+    asked for.
+    """
+    content = {name: part for name, part in payload.items() if name != "command"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 class ModelFile(NamedTuple):
@@ -157,7 +142,7 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
         cause = f"of the kind {kind!r}, where {' or '.join(map(repr, kinds))} is expected"
         raise FileError(path, cause, RIGHT_FILE)
     payload = {name: part for name, part in data.items() if name not in _ENVELOPE}
-    if not is_intact(payload):
+    if "checksum" in data and data["checksum"] != _checksum(payload):
         cause = "damaged or edited: its content is not what its checksum says"
         raise FileError(path, cause, "make it again, or restore it from a copy")
     file = FileHash(os.fspath(path), hashlib.sha256(content).hexdigest())
@@ -166,28 +151,14 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
 
 def _parsed(path: AnyPath, text: str) -> Any:
     try:
-        data = json.loads(
-            text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique
-        )
-        too_deep = _depth(data) > _MAX_DEPTH
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
-        too_deep = True
+        raise FileError(path, "nested too deep", RIGHT_FILE) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
         raise FileError(path, f"not JSON ({where})", RIGHT_FILE) from None
     except ValueError as error:
         raise FileError(path, f"not a model of ndflow: {error}", "the file is damaged") from None
-    if too_deep:
-        raise FileError(path, f"nested more than {_MAX_DEPTH} levels deep", RIGHT_FILE)
-    return data
-
-
-def _depth(item: Any) -> int:
-    """Return how many lists and objects lie around the innermost part of what JSON holds."""
-    if not isinstance(item, list | dict):
-        return 0
-    parts = item.values() if isinstance(item, dict) else item
-    return 1 + max(map(_depth, parts), default=0)
 
 
 def _finite(digits: str) -> float:
@@ -197,13 +168,99 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data: dict[str, Any] = {}
-    for name, part in pairs:
-        if name in data:
-            raise ValueError(f"it holds {name[:40]!r} twice")
-        data[name] = part
-    return data
+# ── the files that a record lists ────────────────────────────────────────────────────────────────
+
+
+def relative_outputs(record: AnyPath, written: Mapping[Path, str]) -> dict[str, str]:
+    """Return files and their hashes as a record lists them: by paths relative to it."""
+    folder = Path(record).absolute().parent
+    return {
+        Path(os.path.relpath(path.absolute(), folder)).as_posix(): sha256
+        for path, sha256 in written.items()
+    }
+
+
+def write_pending(
+    pending: ExitStack,
+    path: Path,
+    content: bytes,
+    *,
+    force: bool = True,
+    inputs: Iterable[AnyPath] = (),
+) -> str:
+    """Write a file that gets its name when `pending` is closed; return its hash.
+
+    It is on the disc at once: when the first of several files has its name, none can fail for want
+    of room.
+    """
+    file = pending.enter_context(new_file(path, force=force, inputs=inputs))
+    file.write(content)
+    sync(file)
+    return hashlib.sha256(content).hexdigest()
+
+
+def list_outputs(
+    pending: ExitStack, record: Path, content: bytes, outputs: Iterable[Path], *, force: bool = True
+) -> None:
+    """Write a record whose files are complete, but do not have their final names yet.
+
+    Those that an earlier record lists are removed once all is on the disc. Then the record gets its
+    name, and after it the files.
+
+    Parameters
+    ----------
+    pending : gives the files their names when it is closed.
+    record, content : where the record goes, and what it says.
+    outputs : the files that it lists, and those that an earlier one may have listed.
+    force : whether a record that is there already may be replaced.
+    """
+    earlier = outputs_in(record)
+    write_pending(pending, record, content, force=force)  # the last, so named first
+    for path in outputs:
+        if path.absolute() in earlier:
+            Path(os.path.realpath(path)).unlink(missing_ok=True)  # links are kept
+
+
+def outputs_in(record: Path) -> dict[Path, str]:
+    """Return the files that a record lists, and their hashes; none if it cannot be read."""
+    try:
+        return outputs_of(record, read_model(record).payload)
+    except FileError:
+        return {}
+
+
+def outputs_of(record: Path, payload: Mapping[str, Any]) -> dict[Path, str]:
+    """Return the files that a record lists, and their hashes, from what its file holds."""
+    listed, folder = payload.get("outputs"), record.absolute().parent
+    pairs = listed.items() if isinstance(listed, dict) else ()
+    return {_beside(folder, name): str(sha256) for name, sha256 in pairs}
+
+
+def _beside(folder: Path, name: str) -> Path:
+    """Return a file by its path relative to a folder, which may itself be a link or have ``..``."""
+    for part in Path(name).parts:
+        folder = folder.parent if part == ".." else folder / part
+    return folder
+
+
+def not_ours(record: Path, paths: Iterable[Path]) -> list[Path]:
+    """Return those of some files that are there, but not as the record lists them."""
+    there = [path for path in paths if os.path.lexists(path)]
+    listed = outputs_in(record) if there else {}
+    return [path for path in there if listed.get(path.absolute(), "") != _hash_of(path)]
+
+
+def unlisted(records: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
+    """Return those of some files that are there, but that no record lists."""
+    listed = {path for record in records for path in outputs_in(record)}
+    return [path for path in paths if os.path.lexists(path) and path.absolute() not in listed]
+
+
+def _hash_of(path: Path) -> str | None:
+    try:
+        return sha256_of(path)
+    except FileError:
+        return None
 
 
 # ── text: UTF-8, of bounded size ──────────────────────────────────────────────────────────────────

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
@@ -11,10 +10,9 @@ from urllib.parse import quote
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import identity_of
-from ndflow.files.model_files import is_model, kind_in
+from ndflow.files.model_files import is_model
 
 _UNSAFE = '%/\\:*?"<>|'
-_LONGEST = 200  # bytes of a name; most discs allow 255, with prefix and extension
 _EXTENSIONS = (".gz", ".nii", ".hdr", ".img", ".mgh", ".mgz", ".json")
 
 
@@ -28,24 +26,11 @@ def stem(path: AnyPath) -> str:
 
 
 def safe_name(text: str) -> str:
-    """Return a text that can be part of a file name, different for different texts.
-
-    Blanks at its ends are encoded too, because tables and people overlook them. A text that is too
-    long for a file ends with a hash of all of it.
-    """
-    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    name = "".join(
-        c
-        if c.isprintable() and c not in _UNSAFE and start <= place < end
-        else quote(os.fsencode(c), safe="")
-        for place, c in enumerate(text)
+    """Return a text that can be part of a file name, different for different texts."""
+    unsafe = (not c.isprintable() or c in _UNSAFE for c in text)
+    return "".join(
+        quote(os.fsencode(c), safe="") if odd else c for c, odd in zip(text, unsafe, strict=True)
     )
-    content = name.encode()
-    if len(content) <= _LONGEST:
-        return name
-    # The mark "%~" is in no other name, because "%" is always followed by two digits.
-    mark = f"%~{hashlib.sha256(content).hexdigest()[:16]}"
-    return content[: _LONGEST - len(mark)].decode(errors="ignore") + mark
 
 
 def sidecar_of(output: AnyPath) -> Path:
@@ -67,7 +52,7 @@ def outputs_for(
     for image in filter(is_model, images):
         raise FileError(image, "a model, where an image is expected", "give .nii.gz, for example")
     place = Path(output)
-    as_folder = _is_folder(place) or os.fspath(output).endswith(("/", os.sep))
+    as_folder = os.path.isdir(place) or os.fspath(output).endswith(("/", os.sep))  # noqa: PTH112
     if len(images) == 1 and not as_folder:
         return None, [place]
     if not as_folder and (os.path.lexists(place) or stem(place) != place.name):
@@ -94,24 +79,9 @@ def refuse_given_twice(files: Sequence[str]) -> None:
             raise FileError(file, cause, "give each file once")
 
 
-def refuse_images_of_others(files: Sequence[Path]) -> None:
-    """Refuse, before any work, a folder in which images of others have the names of the results."""
-    for file in files:
-        if file.is_file() and kind_in(sidecar_of(file)) != "map":
-            cause = "exists, and was not written by ndflow"
-            raise FileError(file, cause, "choose another folder for the results")
-
-
-def _is_folder(place: Path) -> bool:
-    try:
-        return place.is_dir()
-    except OSError:  # a name that no file can have: reported when it is written
-        return False
-
-
 def make_folder(folder: Path | None) -> None:
     """Make the folder for the results, but not its parents."""
-    if folder is None or _is_folder(folder):
+    if folder is None or os.path.isdir(folder):  # noqa: PTH112
         return
     check_folder(folder)
     try:

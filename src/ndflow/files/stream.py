@@ -243,7 +243,11 @@ def decompressed(path: str, file: Hashed) -> Iterator[bytes]:
 
 
 class GzipWriter:
-    """Compresses what is written to it, in blocks of a fixed size; made by `gzip_writer`."""
+    """Compresses what is written to it into a file, which stays open.
+
+    The same content gives the same bytes: neither a time nor a name is written, and the compressor,
+    whose output depends on how its input is split, always gets blocks of the same size.
+    """
 
     def __init__(self, file: BinaryIO | Hashed) -> None:
         self._file, self._waiting = file, bytearray()
@@ -259,17 +263,4 @@ class GzipWriter:
 
     def finish(self) -> None:
         """Write what remains, the checksum and the length."""
-        self._file.write(self._compressor.compress(self._waiting))
-        self._file.write(self._compressor.flush())
-
-
-@contextmanager
-def gzip_writer(file: BinaryIO | Hashed) -> Iterator[GzipWriter]:
-    """Compress into `file`, which stays open.
-
-    The same content gives the same bytes: neither a time nor a name is written, and the compressor,
-    whose output depends on how its input is split, always gets blocks of the same size.
-    """
-    writer = GzipWriter(file)
-    yield writer
-    writer.finish()
+        self._file.write(self._compressor.compress(self._waiting) + self._compressor.flush())

@@ -13,7 +13,8 @@ spreadsheet:
 - ``'=1+1``: what would be taken for a formula, because it begins with ``=``, ``+``, ``-`` or ``@``
   and is no number; or begins with an apostrophe that could be taken for a mark;
 - ``'\Site\u2028A``: what is empty, has blanks at its ends, or holds characters that cannot be seen
-  or would end a cell or a line. Such characters, and backslashes, are written as in Python.
+  or would end a cell or a line. All that is not ASCII, and backslashes, are then written as in
+  Python.
 
 Marks are recognised in tables of other people, too, but nothing that they are likely to write:
 ``'s-Hertogenbosch`` means itself.
@@ -25,6 +26,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +45,6 @@ _SIGNS = r"=+@\-＝＋＠－"  # spreadsheets take the full-width ones for the o
 _FORMULA = re.compile(rf"[{_SIGNS}]|'[{_SIGNS}'\\]")
 _MARKED = re.compile(rf"'[{_SIGNS}']")
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|nan)", re.ASCII | re.IGNORECASE)
-_ESCAPED = re.compile(r"\\(?:[\\tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
 
 
 class Table(NamedTuple):
@@ -59,15 +60,13 @@ class Table(NamedTuple):
     rows: list[tuple[int, list[str]]]
 
 
-def read_delimited(path: AnyPath, *, delimiter: str | None = None) -> Table:
+def read_delimited(path: AnyPath) -> Table:
     """Read a table.
 
     Parameters
     ----------
-    path : the file.
-    delimiter : what separates the cells. By default a tab if the name of the file ends with
-        ``.tsv`` or the first line has one, or else a comma or a semicolon, whichever the first line
-        has more of.
+    path : the file. Its cells are separated by tabs if its name ends with ``.tsv`` or the first
+        line has one, or else by commas or semicolons, whichever the first line has more of.
 
     Returns
     -------
@@ -78,11 +77,10 @@ def read_delimited(path: AnyPath, *, delimiter: str | None = None) -> Table:
     FileError : if the file cannot be read, is not UTF-8, or its cells cannot be told apart.
     """
     text = read_text(path, max_bytes=_MAX_BYTES, hint="save it as CSV (UTF-8) or TSV")
-    if delimiter is None:
-        first = text.partition("\n")[0]
-        delimiter = ";" if first.count(";") > first.count(",") else ","
-        if "\t" in first or Path(path).suffix.lower() == ".tsv":
-            delimiter = "\t"
+    first = text.partition("\n")[0]
+    delimiter = ";" if first.count(";") > first.count(",") else ","
+    if "\t" in first or Path(path).suffix.lower() == ".tsv":
+        delimiter = "\t"
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     lines: list[tuple[int, list[str]]] = []
     while True:
@@ -148,8 +146,7 @@ def encoded_cell(text: str | None) -> str:
     if text is None:
         return "n/a"
     if not text or not text.isprintable() or text != text.strip():
-        body = text.rstrip(" ")
-        return "'\\" + "".join(map(_escaped, body)) + "\\x20" * (len(text) - len(body))
+        return "'\\" + text.encode("unicode_escape").decode("ascii")
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
@@ -162,14 +159,6 @@ def decoded_cell(cell: str) -> str:
     ('=1+1', "'s-Hertogenbosch")
     """
     if cell.startswith("'\\"):
-        return _ESCAPED.sub(_unescaped, cell[2:])
+        with suppress(UnicodeError):
+            return cell[2:].encode("ascii").decode("unicode_escape")
     return cell[1:] if _MARKED.match(cell) else cell
-
-
-def _escaped(character: str) -> str:
-    plain = character.isprintable() and character != "\\"
-    return character if plain else character.encode("unicode_escape").decode()
-
-
-def _unescaped(found: re.Match[str]) -> str:
-    return found[0].encode().decode("unicode_escape")

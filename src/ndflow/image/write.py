@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file, sync
-from ndflow.files.stream import GzipWriter, Hashed, gzip_writer, is_compressed
+from ndflow.files.stream import GzipWriter, Hashed, is_compressed
 from ndflow.image.read import IMAGE_KINDS, MGH_BYTES, MGH_START, files_of, kind_of
 from ndflow.image.volume import Header, Volume, slices
 from ndflow.values import FloatArray
@@ -104,17 +104,16 @@ def write_volume(
         stack = pending or own
         files = [stack.enter_context(new_file(n, force=force, inputs=keep)) for n in names]
         hashed = [Hashed(file) for file in files]
-        with ExitStack() as compressors:
-            writers: list[Hashed | GzipWriter] = [
-                compressors.enter_context(gzip_writer(file)) if is_compressed(name) else file
-                for name, file in zip(names, hashed, strict=True)
-            ]
-            writers[0].write(head.getvalue())
-            for piece, count in _cast_chunks(chunks, like.flat.size, stored):
-                writers[-1].write(piece.view(np.uint8).data)
-                clipped += count
-            writers[-1].write(tail)
-        for file in files:
+        packed = is_compressed(names[0])
+        writers = [GzipWriter(file) if packed else file for file in hashed]
+        writers[0].write(head.getvalue())
+        for piece, count in _cast_chunks(chunks, like.flat.size, stored):
+            writers[-1].write(piece.view(np.uint8).data)
+            clipped += count
+        writers[-1].write(tail)
+        for writer, file in zip(writers, files, strict=True):
+            if isinstance(writer, GzipWriter):
+                writer.finish()
             sync(file)
         sha256 = {Path(name): file.digest() for name, file in zip(names, hashed, strict=True)}
     return Written(clipped, sha256)

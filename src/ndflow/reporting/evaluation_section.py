@@ -110,7 +110,7 @@ def _tables(folder: Path, where: str, covariate: str) -> list[Section]:
     for name, (title, note) in _ABOUT.items():
         path = folder / f"{name}.tsv"
         if path.exists():
-            columns, read = read_delimited(path, delimiter="\t")
+            columns, read = read_delimited(path)
             rows = [dict(zip(columns, cells, strict=True)) for _, cells in read]
             head, lines = _arranged(rows, *_LAYOUTS.get(name, (["condition"], _plain)))
             note = f"{note} All digits: {where}/{name}.tsv."

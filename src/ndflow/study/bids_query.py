@@ -477,7 +477,7 @@ class _Tables:
         """Return what a table, which need not exist, says about each label."""
         if not os.path.lexists(table):
             return {}
-        header, rows = read_delimited(table, delimiter="\t")
+        header, rows = read_delimited(table)
         columns = [name.strip() for name in header]
         self._columns.update(dict.fromkeys(columns))
         if key not in columns:

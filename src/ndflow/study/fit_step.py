@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
-from ndflow.files.manifest import list_outputs, not_ours, relative_outputs
+from ndflow.files.model_files import list_outputs, not_ours, relative_outputs
 from ndflow.image.mask import like_found_brain
 from ndflow.image.subject import Subject
 from ndflow.image.write import write_volume

@@ -1,6 +1,6 @@
 """What is ours in the folder of a study, what must not be there, and whether it is still as it was.
 
-A file is ours if a record lists it (`ndflow.files.manifest`): ``provenance.json`` lists the files
+A file is ours if a record lists it (`files.model_files`): ``provenance.json`` lists the files
 at the top of the folder and all records, and the record of a scan lists the files of that scan. No
 other file is ever replaced or removed.
 
@@ -21,8 +21,7 @@ from typing import Literal, NamedTuple
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.manifest import not_ours, outputs_in, outputs_of
-from ndflow.files.model_files import kind_in, read_model
+from ndflow.files.model_files import kind_in, not_ours, outputs_in, outputs_of, read_model
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.image.subject import Subject

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from ndflow._version import PREPARATIONS, installing, versions
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes, contents
-from ndflow.files.manifest import list_outputs, outputs_in, relative_outputs, write_pending
+from ndflow.files.model_files import list_outputs, outputs_in, relative_outputs, write_pending
 from ndflow.files.outputs import sidecar_of
 from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, misalignment_warnings
 from ndflow.image.read import read_grid, read_volume
@@ -95,7 +95,7 @@ class PreparationRecord(FileRecord):
     versions : of what made it.
     inputs : the files that were read, by what they are.
     measures : for quality control.
-    outputs : the files that were written, see `ndflow.files.manifest`.
+    outputs : the files that were written, see `files.model_files`.
     seconds : how long each step took.
     warnings, doubts : for the user; and what to check by eye.
     fingerprint : of everything that the results depend on.

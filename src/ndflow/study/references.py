@@ -19,8 +19,7 @@ import numpy as np
 
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash, fingerprint_of
-from ndflow.files.manifest import not_ours
-from ndflow.files.model_files import read_model
+from ndflow.files.model_files import not_ours, read_model
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap

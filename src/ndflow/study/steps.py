@@ -22,8 +22,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
-from ndflow.files.manifest import not_ours, outputs_in, outputs_of, unlisted
-from ndflow.files.model_files import read_model
+from ndflow.files.model_files import not_ours, outputs_in, outputs_of, read_model, unlisted
 from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.subject import Subject
 from ndflow.study import checks

@@ -226,7 +226,7 @@ def _listed(path: Path) -> list[list[str]]:
         return []
     foreign = FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
     try:
-        columns, rows = read_delimited(path, delimiter="\t")
+        columns, rows = read_delimited(path)
     except FileError:
         raise foreign from None
     if columns and tuple(columns) != _COLUMNS:

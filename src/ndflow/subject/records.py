@@ -25,11 +25,10 @@ from typing import Any, ClassVar, Self, cast
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
-from ndflow.files.fingerprints import FileHash, with_checksum
+from ndflow.files.fingerprints import FileHash
 from ndflow.files.model_files import (
     ModelFile,
     check_model,
-    check_new_model,
     model_bytes,
     read_model,
 )
@@ -57,7 +56,7 @@ class FileRecord(Record):
 
     def content(self, metadata: Mapping[str, JSON] | None = None) -> bytes:
         """Return what the file of the record holds; `metadata` is what else it should say."""
-        return model_bytes(self.kind, with_checksum({**(metadata or {}), **self.to_dict()}))
+        return model_bytes(self.kind, {**(metadata or {}), **self.to_dict()})
 
     def write(self, path: AnyPath, *, force: bool = False, inputs: Sequence[AnyPath] = ()) -> None:
         """Write the record to a file.
@@ -68,7 +67,6 @@ class FileRecord(Record):
         force : whether another file may be replaced.
         inputs : files that must not be replaced, not even then.
         """
-        check_new_model(path, force=force, inputs=inputs)
         content = self.content()
         with new_file(path, force=force, inputs=inputs) as file:
             file.write(content)
@@ -121,7 +119,7 @@ class ScanModel(FileRecord):
     mask : what was measured about its mask.
     warnings, doubts : for the user; and what to check by eye.
     fingerprint : of everything that the model depends on.
-    outputs : a brain mask that was found and written with it, see `ndflow.files.manifest`.
+    outputs : a brain mask that was found and written with it, see `files.model_files`.
     channel_names, marginals : of several channels, their names and the density of each.
     """
 
@@ -210,7 +208,7 @@ class MapRecord(FileRecord):
     command : what the user typed.
     settings, preset : what was chosen; what a preset decided, and why: for a study, see its record.
     inputs : the files that were read, by what they are.
-    outputs : the files that were written, see `ndflow.files.manifest`.
+    outputs : the files that were written, see `files.model_files`.
     site : where the scan was made.
     target : what it was brought to; in a study, see the study's reference.
     mixture, voxels, fit : its density, how many voxels that saw, and how the fit ended.
@@ -269,7 +267,7 @@ class StudyRecord(FileRecord):
     reference : the reference that was given, if any.
     mask : of scans without one, where there are any.
     inputs : the files that belong to no single scan and were read: references that were given.
-    outputs : the files at the top of the folder, see `ndflow.files.manifest`; those that a run has
+    outputs : the files at the top of the folder, see `files.model_files`; those that a run has
         only begun to write have no hash yet.
     channels : what the images show; several are normalised together.
     scans, sites : how many scans there are, and how many each site has.
@@ -314,7 +312,7 @@ class StudiesRecord(FileRecord):
     Attributes
     ----------
     channels : whose studies are in folders of these names.
-    outputs : the files beside these folders, see `ndflow.files.manifest`.
+    outputs : the files beside these folders, see `files.model_files`.
     """
 
     kind: ClassVar[str] = "studies"
@@ -330,7 +328,7 @@ class EvaluationRecord(FileRecord):
     Attributes
     ----------
     results : the fingerprint of the results of each study, by its name.
-    outputs : the files that were written, see `ndflow.files.manifest`; those that have only begun
+    outputs : the files that were written, see `files.model_files`; those that have only begun
         to be written have no hash yet.
     command, settings : what the user typed and chose.
     runs : the folder of each study.

@@ -22,8 +22,13 @@ from ndflow.density import GaussianMixture, Histogram
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash, Hashes
-from ndflow.files.manifest import list_outputs, not_ours, relative_outputs, write_pending
-from ndflow.files.model_files import check_new_model
+from ndflow.files.model_files import (
+    check_model,
+    list_outputs,
+    not_ours,
+    relative_outputs,
+    write_pending,
+)
 from ndflow.files.outputs import sidecar_of
 from ndflow.files.stream import sha256_of
 from ndflow.image.read import Source, files_of, read_volume
@@ -171,7 +176,7 @@ def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: 
             cause = "exists, and was not written by ndflow"
             raise FileError(foreign[0], cause, "choose another name for the output, or move it")
         try:
-            check_new_model(sidecar, force=force, inputs=given, may_be_damaged=False)
+            check_model(sidecar, given, force=force)
         except FileError as error:
             hint = f"it would be the sidecar of {Path(output).name}: {error.hint}"
             raise FileError(error.path, error.cause, hint) from None

@@ -63,7 +63,6 @@ def normalise(
         becomes that of the reference too. Default: each channel by itself.
     """
     from ndflow.cli.scans import command_line, run_scans, typed_subjects
-    from ndflow.files.outputs import refuse_images_of_others
     from ndflow.study.tasks import Task
     from ndflow.subject.normalise import find_matches, normalise_subject, outputs_of
     from ndflow.subject.presets import Choices
@@ -75,8 +74,6 @@ def normalise(
     matches = find_matches(subjects, to, to_mask, choices, joint=joint)
     folder, files = outputs_of([one.subject for one in matches], output)
     outputs = [file for own in files for file in own.values()]
-    if choices.options.get("force") and folder is not None:
-        refuse_images_of_others(outputs)
     doubts = [f"{one.target.name}: {doubt}" for one in matches for doubt in one.target.doubts]
     for doubt in dict.fromkeys(doubts):
         verbosity.warn(doubt)
