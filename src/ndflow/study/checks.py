@@ -37,8 +37,7 @@ from ndflow.evaluation.sites import distance_between_sites, distance_within_site
 from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
 from ndflow.image.subject import Subject
 from ndflow.population import TISSUES
-from ndflow.population.plausibility import FEWEST, UNLIKE, far_from, unlike_others, unlike_reference
-from ndflow.subject.doubts import VoxelQuantiles
+from ndflow.population.plausibility import FEWEST, far_from, unlike_others, unlike_reference
 from ndflow.subject.records import ScanModel
 from ndflow.transport import IntensityMap, align
 from ndflow.values import Doubt, FloatArray, listed
@@ -117,20 +116,16 @@ def _median(values: Iterable[float | None]) -> float:
 
 
 # ── scans unlike the others ───────────────────────────────────────────────────────────────────────
-# Scans of a study that are unlike the others: in density, in scale, or in what their masks cover.
+# Scans of a study that are unlike the others: in density, or in what their masks cover.
 #
 # A scan is compared with the scans of its site, or where these are few with all scans of the study.
 # What is usual is a median, so that a few wrong scans do not matter; where most masks of a study
 # are wrong in the same way, only the fixed bounds of `ndflow.image.mask_doubts` can find them.
-#
-# Scales are compared only within a site that is named and has enough scans: every scanner has a
-# scale of its own, so between sites they may differ by any factor.
 
 Doubts = dict[str, tuple[Doubt, ...]]  # by the name of the scan
 
 _RIM = 0.08  # the least difference in the brightness of the rim that matters: 1 mm of mask
 _VOLUMES = (0.6, 1.6)  # of the median; at one site, adults have from 0.79 to 1.23
-_FACTOR = 1.5  # of the median scale; at one site, scans of one protocol have from 0.84 to 1.21
 
 
 def odd_scans(
@@ -151,33 +146,26 @@ def odd_scans(
     """
     if reference.channels > 1:  # only a single channel is compared with other scans
         ends = [marginal(reference, place) for place in range(reference.channels)]
-        unlike = {
-            scan.name: [
-                doubt
-                for own, end in zip(models[scan.name].marginals or (), ends, strict=True)
-                for doubt in unlike_reference(own, end)
-            ]
-            for scan in scans
+        pairs = {
+            scan.name: zip(models[scan.name].marginals or (), ends, strict=True) for scan in scans
         }
-        return {name: tuple(own) for name, own in unlike.items() if own}
+        unlike = {
+            name: tuple(doubt for own, end in some for doubt in unlike_reference(own, end))
+            for name, some in pairs.items()
+        }
+        return {name: own for name, own in unlike.items() if own}
     by_site: dict[str | None, list[Subject]] = defaultdict(list)
     for scan in scans:
         by_site[scan.site].append(scan)
-    few = {scan.name for some in by_site.values() if len(some) < FEWEST for scan in some}
-    among: Doubts = _among(scans, models) if few else {}
-    among = {name: own for name, own in among.items() if name in few}
-    scales: Doubts = {}
-    for site, some in by_site.items():
-        among |= _among(some, models) if len(some) >= FEWEST else {}
-        scales |= _scales(site, [scan.name for scan in some], models) if site is not None else {}
-    found: Doubts = {}
-    for name in (scan.name for scan in scans):
-        own = (*among.get(name, ()), *unlike_reference(models[name].mixture, reference))
-        if not any(doubt.kind in UNLIKE for doubt in own):  # another contrast has another scale
-            own += scales.get(name, ())
-        if own:
-            found[name] = own
-    return found
+    enough = [some for some in by_site.values() if len(some) >= FEWEST]
+    among = _among(scans, models) if len(enough) < len(by_site) else {}
+    for some in enough:
+        among |= _among(some, models)
+    found = {
+        scan.name: (*among[scan.name], *unlike_reference(models[scan.name].mixture, reference))
+        for scan in scans
+    }
+    return {name: own for name, own in found.items() if own}
 
 
 def _among(scans: Sequence[Subject], models: Mapping[str, ScanModel]) -> Doubts:
@@ -185,34 +173,7 @@ def _among(scans: Sequence[Subject], models: Mapping[str, ScanModel]) -> Doubts:
     names = [scan.name for scan in scans]
     masks = _masks(names, models)
     odd = unlike_others([models[name].mixture for name in names])
-    found = {name: (*masks.get(name, ()), *own) for name, own in zip(names, odd, strict=True)}
-    return {name: own for name, own in found.items() if own}
-
-
-def _scales(site: str, names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
-    """Return doubts about scans of a site whose intensities are much larger or smaller than usual.
-
-    The scale of a scan is the median of the absolute values of its intensities. In a raw scan,
-    where all are positive, that is their median; but it is also known where some are negative.
-    """
-    inner = {name: VoxelQuantiles.of_model(models[name]).inner for name in names}
-    scales = {name: float(np.median(np.abs(quantiles))) for name, quantiles in inner.items()}
-    known = {name: np.log(scale) for name, scale in scales.items() if scale > 0}
-    if len(known) < FEWEST:
-        return {}
-    away = far_from(np.array(list(known.values())), least=float(np.log(_FACTOR)))
-    hint = (
-        "check that it is from the same scanner and protocol and was exported with the same "
-        "scaling, and give it a site of its own if not; a factor alone does no harm, since each "
-        "scan is z-scored by itself"
-    )
-    found: Doubts = {}
-    for name, factor in zip(known, np.exp(away).tolist(), strict=True):
-        if factor != 1:
-            times = f"{factor:,.0f}" if factor > 10 else f"{factor:.2g}"
-            text = f"Its intensities are {times} times those of the other scans of {site}."
-            found[name] = (Doubt("unusual intensity range", text, hint),)
-    return found
+    return {name: (*masks.get(name, ()), *own) for name, own in zip(names, odd, strict=True)}
 
 
 def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
@@ -324,21 +285,16 @@ def _labeller_doubt(
     sds[_CSF_AND_WM] = np.sqrt(np.diag(people))
     sds[TISSUES.index("GM")] = np.sqrt(people.sum())  # GM is 1 − CSF − WM
     tissue = int(np.argmax(np.abs(own - usual) / sds))
-    there = f"{len(others)} other sites" if len(others) > 3 else listed(others)
+    there, spread = f"{100 * own[tissue]:.2g}", f"{100 * sds[tissue]:.2g}"
     text = (
-        f"At {site}, {TISSUES[tissue]} is {_percent(own[tissue])} of all tissue, but "
-        f"{_percent(usual[tissue])} at {there}; people of one site differ by only "
-        f"{_percent(sds[tissue])} (standard deviation)."
+        f"At {site}, {TISSUES[tissue]} is {there} % of all tissue, but {100 * usual[tissue]:.2g} % "
+        f"at {listed(others)}; people of one site differ by only {spread} % (standard deviation)."
     )
     hint = (
         "were the maps made by different programs, or in different masks? Make them alike for all "
         "sites, with 'ndflow prepare'; --proportions adaptive leaves them out"
     )
     return Doubt(OTHER_LABELS, text, hint)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
 
 
 # ── how far apart sites are ───────────────────────────────────────────────────────────────────────

@@ -39,6 +39,7 @@ from ndflow.study.prepare_tables import ALIGNED, MEASURES, STUDY
 from ndflow.study.steps import Step
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks
+from ndflow.subject.presets import GOVERNED
 from ndflow.subject.records import StudiesRecord, StudyRecord
 from ndflow.subject.results import all_files
 from ndflow.subject.target import builtin_file, is_builtin
@@ -66,14 +67,7 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
         _refuse_foreign_folder(study, before)
         if before is not None and not study.partial:
             _refuse_other_scans(study)
-            changed = changed_settings(study, before) if before.finished else ""
-            if changed:
-                count = before.done.get("normalise" if study.preparing is None else "prepare", 0)
-                count *= len(before.channels) or 1
-                what = "images" if study.preparing is None else "scans"
-                cause = f"holds a finished study with other settings ({changed}): {count} {what}"
-                hint = "--force to replace them, or choose another folder to keep both"
-                raise FileError(folder, f"{cause} would be replaced", hint)
+            _refuse_other_settings(study, before)
     _refuse_inputs_inside(study)
     tops = [folder / name for name in (PROVENANCE, *top_files(study))]
     for source in (study.table, study.given):
@@ -139,20 +133,22 @@ def _refuse_other_scans(study: Study) -> None:
         raise FileError(study.folder, cause, "choose another folder, or --force to mix them")
 
 
-def changed_settings(study: Study, before: StudyRecord) -> str:
-    """Return which settings of a finished study differ from these, in words."""
+def _refuse_other_settings(study: Study, before: StudyRecord) -> None:
+    """Refuse a finished study with other settings, whose results would be replaced."""
     now = {**study.settings, "reference": study.given, "mask": study.unmasked}
     was = {**before.settings, "reference": before.reference, "mask": before.mask}
     unsaid = {"max_bytes"} if before.mask and study.unmasked else {"max_bytes", "mask"}
-    if study.preset is not None and study.choices is not None and before.preset is not None:
+    if study.choices is not None and before.preset is not None:
         # What a preset decides may change with the scans; what the user chose may not.
-        unsaid |= {*_DECIDED} - {*study.choices.options, *before.preset.chosen}
+        unsaid |= {*GOVERNED} - {*study.choices.options, *before.preset.chosen}
     pairs = [(name, _shown(was[name]), _shown(now[name])) for name in now if name in was]
     changed = [f"{n} {old}, now {new}" for n, old, new in pairs if old != new and n not in unsaid]
-    return "; ".join(changed)
-
-
-_DECIDED = ("mode", "proportions", "average", "objective", "regularisation")
+    if changed and before.finished:
+        step, what = ("prepare", "scans") if before.is_preparation else ("normalise", "images")
+        count = before.done.get(step, 0) * max(len(before.channels), 1)
+        cause = f"holds a finished study with other settings ({'; '.join(changed)})"
+        hint = "--force to replace them, or choose another folder to keep both"
+        raise FileError(study.folder, f"{cause}: {count} {what} would be replaced", hint)
 
 
 def _shown(value: object) -> str:

@@ -10,10 +10,8 @@ To add a step, write such a class in a module of its own, and name it in `ndflow
 from __future__ import annotations
 
 import json
-import math
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -34,7 +32,6 @@ from ndflow.subject.results import hashes
 from ndflow.values import JSON, Doubt
 
 NEW, OTHERWISE = "new", "made with another version of ndflow"
-_ALONE = 1.0  # seconds that the main process looks at scans by itself, about the start of a worker
 _THREADS = 4
 
 Payload = Mapping[str, JSON]  # what the file of a record holds
@@ -266,8 +263,8 @@ def run_step(
 ) -> Pass:
     """Do a step for many scans; one that fails is left out and reported, and the others go on.
 
-    Scans that are up to date are found by this process at first, because to start a worker may take
-    longer than the whole run.
+    The first scans that are up to date are found by threads of this process, because to start a
+    worker may take longer than the whole run.
 
     Parameters
     ----------
@@ -276,41 +273,33 @@ def run_step(
     progress : follows how far the run has come.
     apart : whether even a single scan has a process of its own, which can be stopped.
     """
-    result, kept = Pass(), 0
+    result = Pass()
     if not steps:
         return result
     name = steps[0][0].name
     tasks = [Task(scan.name, {"step": one, "scan": scan}, scan.origin) for one, scan in steps]
     progress.begin(name, len(tasks))
-    for outcome in _up_to_date(tasks, study, apart=apart):
-        progress.step(name, result.note(tasks[kept], outcome))
-        kept += 1
-    rest = run_each(
-        attempt,
-        tasks[kept:],
-        jobs=study.jobs,
-        scheduler=study.scheduler,
-        fewest=2 if len(tasks) < 2 else 1,  # the last scan of several has a process of its own, too
-        apart=apart,
-    )
+    with closing(_up_to_date([] if study.scheduler else tasks)) as kept:
+        for task, outcome in zip(tasks, kept, strict=False):
+            progress.step(name, result.note(task, outcome))
+    tasks = tasks[len(result.done) + len(result.failures) :]
+    rest = run_each(attempt, tasks, jobs=study.jobs, scheduler=study.scheduler, apart=apart)
     with closing(rest):
-        for task, outcome in zip(tasks[kept:], rest, strict=True):
+        for task, outcome in zip(tasks, rest, strict=True):
             progress.step(name, result.note(task, outcome))
     return result
 
 
-def _up_to_date(tasks: Sequence[Task], study: Study, *, apart: bool) -> Iterator[Outcome]:
+def _up_to_date(tasks: Sequence[Task]) -> Generator[Outcome]:
     """Yield what became of the first scans, up to one that is not up to date."""
-    until = time.monotonic() + (_ALONE if study.jobs != 1 or apart else math.inf)
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for first in range(0, 0 if study.scheduler else len(tasks), _THREADS):
-            some = tasks[first : first + _THREADS]
-            if time.monotonic() > until:
+    pool = ThreadPoolExecutor(_THREADS)
+    try:
+        for task, found in zip(tasks, pool.map(_looked, tasks), strict=True):
+            if not isinstance(found, Done):
                 return
-            for task, found in zip(some, pool.map(_looked, some), strict=True):
-                if not isinstance(found, Done):
-                    return
-                yield Outcome(task.scan, found)
+            yield Outcome(task.scan, found)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _looked(task: Task) -> Done | str:

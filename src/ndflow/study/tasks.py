@@ -80,7 +80,6 @@ def run_each(
     *,
     jobs: int = 1,
     scheduler: str | None = None,
-    fewest: int = 2,
     apart: bool = False,
 ) -> Outcomes:
     """Run all tasks.
@@ -92,7 +91,6 @@ def run_each(
     tasks : what to run.
     jobs : the number of processes; -1 for one per core.
     scheduler : the address or the scheduler file of a Dask cluster to use instead.
-    fewest : the smallest number of tasks for which other processes are started.
     apart : whether another process is started even for one job: for a function that does not let
         this one react to signals, or show how far it has come, until it returns.
 
@@ -103,7 +101,7 @@ def run_each(
         is asked for. Closing it stops the workers.
     """
     check_jobs(jobs)
-    if scheduler is None and (not tasks or (not apart and (jobs == 1 or len(tasks) < fewest))):
+    if scheduler is None and (not tasks or (jobs == 1 and not apart)):
         return _Here(run, tasks)  # type: ignore[return-value]
     return _in_order(run, tasks, jobs, scheduler)
 

@@ -139,11 +139,10 @@ EQUAL = ScanWeights({}, {}, {}, {})
 
 def scan_weights(study: Study, scans: Sequence[Subject]) -> ScanWeights:
     """Return the weights of some scans of a study in its references."""
-    names = study.options.balance
-    columns = columns_of(scans, names) if scans else {}
+    columns = columns_of(scans, study.options.balance) if scans else {}
     known = known_in(columns, len(scans))
     weighted = [scan for scan, one in zip(scans, known, strict=True) if one]
-    if not names or not weighted:
+    if not columns or not weighted:
         return EQUAL
     sites = [scan.site or "" for scan in weighted]
     found = balance({name: values[known] for name, values in columns.items()}, sites)
@@ -166,25 +165,18 @@ def check_balance(study: Study) -> None:
     if study.given is not None:
         words = "--balance is for references made from these scans, but --reference gives one"
         raise InvalidValueError(f"{words}; leave out one of them")
-    for scan in study.scans:
-        if scan.site is None:
-            hint = "--balance compares sites: name them in the table or in participants.tsv"
-            raise FileError(scan.path, f"its site is not known ({scan.origin})", hint)
+    for scan in (scan for scan in study.scans if scan.site is None):
+        hint = "--balance compares sites: name them in the table or in participants.tsv"
+        raise FileError(scan.path, f"its site is not known ({scan.origin})", hint)
     sites = sorted(study.site_counts)
     if len(sites) < 2:
         words = "--balance makes sites alike, but all scans are from one"
         raise InvalidValueError(f"{words}, {sites[0]}; leave it out")
-    columns = columns_of(study.scans, names)
-    known = known_in(columns, len(study.scans))
+    known = known_in(columns_of(study.scans, names), len(study.scans))
     there = {scan.site for scan, one in zip(study.scans, known, strict=True) if one}
-    for site in sites:
-        if site not in there:
-            words = f"--balance: no scan from {site} has all of {', '.join(names)}"
-            raise InvalidValueError(f"{words}; add them to the table, or choose fewer")
-    for name, values in columns.items():
-        if len({*values[known].tolist()}) == 1:
-            words = f"--balance {name}: it is {values[known][0]} for all scans"
-            raise InvalidValueError(f"{words}; leave {name} out")
+    for site in (site for site in sites if site not in there):
+        words = f"--balance: no scan from {site} has all of {', '.join(names)}"
+        raise InvalidValueError(f"{words}; add them to the table, or choose fewer")
 
 
 # ── sites whose people differ ─────────────────────────────────────────────────────────────────────
@@ -204,15 +196,13 @@ _BALANCED = 0.1  # standard deviations of an imbalance that are usually called n
 def ages_by_site(scans: Sequence[Subject]) -> tuple[str, dict[str, FloatArray]]:
     """Return the covariate that is an age, and the ages known of each site; empty without one."""
     columns = sorted({name for scan in scans for name in scan.covariates})
-    names = [name for name in columns if _AGE.fullmatch(re.sub(r"[\W_]", "", name.lower()))]
-    if not names:
-        return "age", {}
-    by_site: dict[str, list[float]] = {}
+    names = (name for name in columns if _AGE.fullmatch(re.sub(r"[\W_]", "", name.lower())))
+    name, by_site = next(names, "age"), dict[str, list[float]]()
     for scan in scans:
-        age = number_of(scan.covariates.get(names[0]))
+        age = number_of(scan.covariates.get(name))
         if scan.site is not None and not np.isnan(age):
             by_site.setdefault(scan.site, []).append(age)
-    return names[0], {site: np.array(ages) for site, ages in sorted(by_site.items())}
+    return name, {site: np.array(ages) for site, ages in sorted(by_site.items())}
 
 
 def age_doubts(ages: Mapping[str, FloatArray], name: str = "age") -> tuple[Doubt, ...]:
@@ -285,19 +275,19 @@ def balance_doubts(
             for name in own.after
         }
         name = max(left, key=left.__getitem__)
-        if left[name] > _BALANCED:
-            is_number = name in covariates
-            before, after, wanted = (
-                f"{value:.3g}" if is_number else f"{100 * value:.0f} %"
-                for value in (own.before[name], own.after[name], weights.target[name])
-            )
-            goal = f"{wanted}, as at the other sites"
-            why = f"with {goal}, too few effective scans would be left"
-            why = f"no weights give it {goal}" if own.outside else why
-            what = f"the {'mean' if is_number else 'share of'} {name}"
-            text = f"At {site}, weights change {what} from {before} to {after} only: {why}."
-            hint = "the rest of the difference is in the map of this site: look at effects within "
-            found.append(Doubt(NOT_BALANCED, text, f"{hint}sites, not between them"))
+        if left[name] <= _BALANCED:
+            continue
+        values = (own.before[name], own.after[name], weights.target[name])
+        what, shown = f"the share of {name}", [f"{100 * value:.0f} %" for value in values]
+        if name in covariates:
+            what, shown = f"the mean {name}", [f"{value:.3g}" for value in values]
+        before, after, wanted = shown
+        why = f"with {wanted}, as at the other sites, too few effective scans would be left"
+        if own.outside:
+            why = f"no weights give it {wanted}, as at the other sites"
+        text = f"At {site}, weights change {what} from {before} to {after} only: {why}."
+        hint = "the rest of the difference is in the map of this site: look at effects within "
+        found.append(Doubt(NOT_BALANCED, text, f"{hint}sites, not between them"))
     weighted = {scan.name for scan in weights.weighted(scans)}
     if without := [scan.name for scan in scans if scan.name not in weighted]:
         what, count = " or ".join(covariates), plural(len(without), "scan")
