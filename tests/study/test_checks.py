@@ -19,45 +19,27 @@ from ndflow.study.checks import (
     odd_scans,
 )
 from ndflow.subject.records import ScanModel
-from ndflow.values import Doubt
 
 # ── one scan among others ─────────────────────────────────────────────────────────────────────────
 
 
-def alone(scan: Compared) -> list[Doubt]:
-    """Return the doubts about a scan among eight without any."""
+@pytest.mark.parametrize(
+    ("scan", "kinds"),
+    [
+        (Compared(1e-2, 100_000, "A"), ["unusual divergence"]),
+        (Compared(1e-5, 30_000, "A"), ["few voxels"]),
+        (Compared(None, 4_000, "B"), ["few voxels"]),
+        (Compared(9e-5, 100_000, "A"), []),  # more than usual, but negligible
+        (Compared(None, 50_000, "A"), []),
+        (Compared(1e-5, 12_000, "B"), []),  # another site, perhaps with larger voxels
+        (Compared(), []),
+    ],
+)
+def test_a_scan_is_doubtful_if_it_is_unusual_among_others(scan: Compared, kinds: list[str]) -> None:
     others = {f"o{number}": Compared(1e-5, 100_000, "A") for number in range(8)}
     found = compared_doubts(others | {"s": scan})
-    assert set(found) <= {"s"}
-    return list(found.get("s", ()))
-
-
-@pytest.mark.parametrize(
-    ("scan", "kind", "words"),
-    [
-        (Compared(1e-2, 100_000, "A"), "unusual divergence", ("0.01", "1000 times", "lesion")),
-        (Compared(1e-5, 30_000, "A"), "few voxels", ("30,000 voxels", "mask")),
-        (Compared(None, 4_000, "B"), "few voxels", ("4,000 voxels",)),
-    ],
-)
-def test_an_unusual_scan_is_doubtful(scan: Compared, kind: str, words: tuple[str, ...]) -> None:
-    (doubt,) = alone(scan)
-    assert doubt.kind == kind
-    assert [word for word in words if word not in str(doubt)] == []
-
-
-@pytest.mark.parametrize(
-    "scan",
-    [
-        Compared(9e-5, 100_000, "A"),  # more than usual, but negligible
-        Compared(None, 50_000, "A"),
-        Compared(1e-5, None, "A"),
-        Compared(1e-5, 12_000, "B"),  # another site, perhaps with larger voxels
-        Compared(),
-    ],
-)
-def test_values_within_bounds_or_unknown_are_not(scan: Compared) -> None:
-    assert alone(scan) == []
+    assert [doubt.kind for doubt in found.pop("s", ())] == kinds
+    assert found == {}
 
 
 # ── scans unlike the others ───────────────────────────────────────────────────────────────────────
@@ -85,14 +67,6 @@ def kinds(scans: list[Subject], models: dict[str, ScanModel]) -> dict[str, list[
     return {name: [doubt.kind for doubt in own] for name, own in found.items()}
 
 
-def with_mask(models: dict[str, ScanModel], name: str, **figures: float) -> dict[str, ScanModel]:
-    return models | {name: replace(models[name], mask=replace(MASK, **figures))}
-
-
-def test_scans_that_are_alike_are_not_odd() -> None:
-    assert kinds(*study("A", "B")) == {}
-
-
 @pytest.mark.parametrize(
     ("figures", "kind"),
     [
@@ -104,7 +78,9 @@ def test_scans_that_are_alike_are_not_odd() -> None:
 )
 def test_a_mask_unlike_the_others_is_named(figures: dict[str, float], kind: str) -> None:
     scans, models = study("A", "B")
-    assert kinds(scans, with_mask(models, "B3", **figures)) == {"B3": [kind]}
+    assert kinds(scans, models) == {}
+    changed = models | {"B3": replace(models["B3"], mask=replace(MASK, **figures))}
+    assert kinds(scans, changed) == {"B3": [kind]}
 
 
 def test_a_scan_is_compared_with_its_site() -> None:
@@ -123,45 +99,6 @@ def test_densities_are_compared_with_the_others_and_the_reference() -> None:
     scans, models = study("A")
     models["A2"] = replace(models["A2"], mixture=INVERTED)
     assert kinds(scans, models) == {"A2": ["unlike the others", "unlike the reference"]}
-
-
-# ── scales ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def scaled(models: dict[str, ScanModel], **factors: float) -> dict[str, ScanModel]:
-    """Return the models with the intensities of some scans multiplied."""
-    return models | {
-        name: replace(models[name], mixture=BRAIN.transformed([[factor]], [0.0]))
-        for name, factor in factors.items()
-    }
-
-
-@pytest.mark.parametrize(
-    ("factor", "words"),
-    [
-        (2.7, "are 2.7 times those of the other scans of B."),
-        (0.58, "are 0.58 times those"),
-        (0.002, "are 0.002 times those"),
-        (1234.0, "are 1,234 times those"),
-    ],
-)
-def test_a_scan_of_another_scale_is_named_with_its_factor(factor: float, words: str) -> None:
-    scans, models = study("A", "B")
-    found = odd_scans(scans, scaled(models, B3=factor), BRAIN)
-    assert list(found) == ["B3"]
-    (doubt,) = found["B3"]
-    assert doubt.kind == "unusual intensity range"
-    assert words in doubt.text
-    assert "same scanner and protocol" in doubt.hint
-
-
-def test_scales_are_compared_within_a_named_site_of_six_scans_only() -> None:
-    scans, models = study("A", "B")
-    all_of_b = scaled(models, **{f"B{number}": 20.0 for number in range(6)})
-    assert kinds(scans, all_of_b) == {}
-    odd = scaled(models, A3=5.0)
-    assert kinds([scan for scan in scans if scan.name != "A0"], odd) == {}
-    assert kinds([replace(scan, site=None) for scan in scans], odd) == {}
 
 
 # ── tissue maps of different labellers ────────────────────────────────────────────────────────────
@@ -195,10 +132,10 @@ def named(sites: dict[str, NDArray[np.float64]]) -> set[str]:
     return {doubt.text.removeprefix("At ").partition(",")[0] for doubt in labeller_doubts(sites)}
 
 
-@pytest.mark.parametrize("sizes", [(1, 1), (2, 30), (5, 5, 5), (40, 40), (3, 8, 20, 50, 1)])
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 30), (3, 8, 20, 50, 1)])
 def test_people_of_one_labeller_are_no_reason_to_warn(sizes: tuple[int, ...]) -> None:
     fired = 0
-    for seed in range(100):
+    for seed in range(40):
         sites = {str(n): people(size, 10 * seed + n) for n, size in enumerate(sizes)}
         fired += bool(labeller_doubts(sites))
     assert fired <= 1
@@ -209,16 +146,8 @@ def test_another_labeller_is_noticed_and_what_differs_is_said(tissue: str) -> No
     sites = {name: people(10, seed) for seed, name in enumerate(("Bonn", "Kiel", "Ulm"))}
     sites["Kiel"] = sites["Kiel"] + CHANGES[tissue]
     (doubt,) = labeller_doubts(sites)
-    place = ("CSF", "GM", "WM").index(tissue)
-    own = sites["Kiel"][:, place].mean()
-    usual = np.mean([sites[name][:, place].mean() for name in ("Bonn", "Ulm")])
     assert doubt.kind == OTHER_LABELS
-    assert doubt.text.startswith(
-        f"At Kiel, {tissue} is {100 * own:.0f} % of all tissue, but {100 * usual:.0f} % at Bonn "
-        f"and Ulm; people of one site differ by only "
-    )
-    assert "ndflow prepare" in doubt.hint
-    assert "--proportions adaptive" in doubt.hint
+    assert doubt.text.startswith(f"At Kiel, {tissue} is ")
 
 
 def test_the_bound_is_three_standard_deviations_of_people_sites_and_means() -> None:
