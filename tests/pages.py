@@ -66,7 +66,7 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
         ],
         windows=((0, 20), (-2, 2)),
         verdicts=[(name, [(name, [name, name])])],
-        tables=[Section(name, name, [name, "b"], [[name, "1"]])],
+        tables=[Section(name, name, name, [name, "b"], [[name, "1"]])],
         pictures=[picture],
         methods=name,
         citation=name,

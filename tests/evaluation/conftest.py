@@ -3,10 +3,17 @@
 import pytest
 from compared_runs import Desk, Rows, compared, numbers
 
+from ndflow.evaluation.comparison import Comparison
+
 
 @pytest.fixture(scope="package")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return Desk(tmp_path_factory.mktemp("scans"))
+
+
+@pytest.fixture(scope="package")
+def comparison(desk: Desk) -> Comparison:
+    return compared(desk.run("flow"))
 
 
 @pytest.fixture(scope="package")

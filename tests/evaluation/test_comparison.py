@@ -1,18 +1,18 @@
 """Every number of a comparison, computed again from the images on disc by other means."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
 
 import nibabel
 import numpy as np
 import pytest
-from compared_runs import AGE, NAMES, SITE, SUBJECT, TREES, Array, Desk, Rows, compared, weights
+from compared_runs import NAMES, SITE, SUBJECT, TREES, Array, Desk, Rows, weights
 from phantoms import head
 from scipy import stats
 from studies import SITES, SMALL
 
 import ndflow
 from ndflow.evaluation.comparison import _levels, _measured
+from ndflow.evaluation.statistics import holm
 from ndflow.evaluation.tissues import TISSUE_ROWS
 
 PIECES = 16  # into which each level is cut, to spread it over its interval
@@ -99,26 +99,6 @@ def test_quartiles_are_those_of_voxels_repeated_as_often_as_they_count(
             assert found == pytest.approx(one.quartiles[number].ravel(), rel=2e-4, abs=2e-4)
 
 
-def test_levels_that_rounding_has_merged_are_counted_together(desk: Desk) -> None:
-    run = desk.run("rounded", dtype="uint8", range=(20.0, 230.0))
-    scans = [desk.voxels(run / "images" / f"{name}.nii.gz", n) for n, name in enumerate(NAMES)]
-    before = [desk.voxels(desk.folder / f"{name}.nii.gz", n) for n, name in enumerate(NAMES)]
-    for one, other in zip(scans, before, strict=True):
-        assert np.unique(one).size < np.unique(other).size
-    truth = Truth(scans)
-    condition = compared(run).conditions[-1]
-    assert condition.tissues is not None
-    assert condition.tissues[:, :, :3] == pytest.approx(truth.quartiles, rel=2e-4, abs=2e-4)
-    assert condition.quantiles == pytest.approx(truth.quantiles, rel=0.01, abs=0.02)
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    ordered = sorted(p)
-    return [
-        min(1.0, max((len(p) - j) * ordered[j] for j in range(ordered.index(one) + 1))) for one in p
-    ]
-
-
 def test_standard_deviations_are_tested_against_affine_as_scipy_does(
     several: Rows, truth: dict[str, Truth]
 ) -> None:
@@ -143,7 +123,7 @@ def test_standard_deviations_are_tested_against_affine_as_scipy_does(
         for name, p in (("paired", paired), ("unpaired", unpaired)):
             found = [float(cell[name] or 0) for cell in cells]
             assert found == pytest.approx(p, rel=0.01, abs=1e-9)
-            assert [cell[f"{name}_holm"] for cell in cells] == pytest.approx(holm(found))
+            assert [cell[f"{name}_holm"] for cell in cells] == pytest.approx(holm(found).tolist())
         assert min(paired) < 0.01 < max(paired)  # otherwise nothing would be tested
 
 
@@ -177,57 +157,6 @@ def test_distances_between_histograms_are_those_of_scipy(
         for measure in ("rmse", "w1", "js", "qq"):
             median = np.median([float(row[measure] or 0) for row in rows])
             assert several["fitness"][condition,][measure] == pytest.approx(median, rel=1e-12)
-
-
-def w1(one: Array, other: Array) -> float:
-    return float(np.abs(one - other).mean())
-
-
-def test_distances_of_sites_and_of_subjects_are_means_over_pairs(
-    several: Rows, truth: dict[str, Truth]
-) -> None:
-    near = {}
-    for condition, one in truth.items():
-        scans = list(zip(one.quantiles, SITE, SUBJECT, strict=True))
-        middle = {c: np.mean([q for q, own, _ in scans if own == c], axis=0) for c in SITES}
-        pairs = list(combinations(scans, 2))
-        near[condition] = {
-            "between": np.mean([w1(*pair) for pair in combinations(middle.values(), 2)]),
-            "within": np.mean([w1(q, middle[own]) for q, own, _ in scans]),
-            "pairwise": np.mean([w1(a[0], b[0]) for a, b in pairs if a[1] != b[1]]),
-            "within_subjects": np.mean([w1(a[0], b[0]) for a, b in pairs if a[2] == b[2]]),
-            "between_subjects": np.mean([w1(a[0], b[0]) for a, b in pairs if a[2] != b[2]]),
-        }
-    for condition, expected in near.items():
-        row = several["sites"][condition,] | several["repeats"][condition,]
-        assert row["pairs"] == 5
-        expected["ratio"] = expected["within_subjects"] / expected["between_subjects"]
-        for name in ("between", "within"):
-            expected[f"{name}_share"] = expected[name] / near["affine"][name]
-        for name, number in expected.items():
-            assert row[name] == pytest.approx(number, rel=0.01), (condition, name)
-
-
-def test_the_effect_of_age_is_that_of_a_regression_on_age_and_sites(
-    several: Rows, truth: dict[str, Truth]
-) -> None:
-    dummies = [[float(own == site) for site in SITES] for own in SITE]
-    design = np.column_stack([AGE, dummies])
-    for condition, one in truth.items():
-        for place, tissue in enumerate(TISSUE_ROWS):
-            medians = one.quartiles[:, place, 1]
-            beta, rest, *_ = np.linalg.lstsq(design, medians)
-            se = np.sqrt(rest[0] / 8 * np.linalg.inv(design.T @ design)[0, 0])
-            row = several["covariate"][condition, tissue]
-            assert row["scans"] == 12
-            assert row["slope"] == pytest.approx(beta[0], rel=0.02, abs=2e-6)
-            assert row["se"] == pytest.approx(se, rel=0.02)
-            p = 2 * stats.t.sf(abs(float(row["slope"] or 0) / float(row["se"] or 1)), 8)
-            assert row["p"] == pytest.approx(p)
-            left = [
-                x - design[:, 1:] @ np.linalg.lstsq(design[:, 1:], x)[0] for x in (AGE, medians)
-            ]
-            assert row["correlation"] == pytest.approx(stats.pearsonr(*left)[0], abs=0.01)
 
 
 def forest(features: Callable[[Sequence[int]], Array]) -> Array:

@@ -1,12 +1,9 @@
 """The files of an evaluation, and the function that makes it."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import typed
 from compared_runs import Desk
 from studies import contents, read_json, read_tsv
 
@@ -15,26 +12,7 @@ from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.evaluation import save
 from ndflow.evaluation.figures import Drawing
 from ndflow.evaluation.save import check_evaluation
-from ndflow.study.tasks import Outcome
 from ndflow.subject.records import EvaluationRecord
-
-
-class Stages:
-    """Progress that is recorded instead of shown."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, int]] = []
-        self.steps = 0
-
-    def begin(self, stage: str, total: int) -> None:
-        self.begun.append((stage, total))
-
-    def step(self, stage: str, outcome: Outcome) -> None:
-        assert outcome.failure is None
-        self.steps += 1
-
-
-# Save.
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
@@ -70,9 +48,6 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     assert set(record.outputs) == contents(tmp_path).keys() - {"evaluation.json"}
     assert set(record.outputs) <= set(save.FILES)
     assert "covariate.tsv" in record.outputs
-    assert record.runs == {"flow": str(flow)}
-    assert record.conditions == ("unnormalised", "affine", "flow")
-    assert len(record.scans) == 12
     (tmp_path / "mine.txt").touch()
     ndflow.evaluate(flow, output=tmp_path, force=True, **QUICK)
     assert not (tmp_path / "covariate.tsv").exists()
@@ -90,50 +65,6 @@ def test_a_figure_that_cannot_be_drawn_is_named(
     with pytest.raises(NdflowError, match=r"^pair: unexpected OSError: the ink is spilt"):
         ndflow.evaluate(desk.run("flow"), output=tmp_path, **QUICK)
     assert EvaluationRecord.read(tmp_path / "evaluation.json").results == {}  # not finished
-
-
-# Evaluate.
-
-FEW = ("--permutations", 1, "--trees", 5, "--seed", 3, "-q")
-Written = Callable[[Path], dict[str, bytes]]
-
-
-@pytest.fixture
-def written() -> Written:
-    """Return a function that reads an evaluation, apart from the command that was run."""
-
-    def files(folder: Path) -> dict[str, bytes]:
-        found = contents(folder)
-        record = json.loads(found["evaluation.json"])
-        del record["command"]
-        return found | {"evaluation.json": json.dumps(record).encode()}
-
-    return files
-
-
-def test_the_function_writes_the_files_of_the_command(
-    desk: Desk,
-    tmp_path: Path,
-    written: Written,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Those of the command are the same each time, which tests/cli/evaluate looks at.
-    monkeypatch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
-    runs = [desk.run("flow"), desk.run("nyul", method="nyul")]
-    found = ndflow.evaluate(
-        runs, output=tmp_path / "function", covariate="age", permutations=1, trees=5, seed=3
-    )
-    words = ("-o", tmp_path / "command", "--covariate", "age", *FEW)
-    typed("evaluate", *runs, *(word for word in words if word != "-q"))
-    assert written(tmp_path / "function") == written(tmp_path / "command")
-    assert found.folder == tmp_path / "function"
-    assert capsys.readouterr().out.startswith(f"{found.verdict}\n{found.overview}\n")
-    assert found.text == (found.folder / "summary.txt").read_text(encoding="utf-8")
-    assert repr(found) == found.text
-    assert [condition.name for condition in found.comparison.conditions] == [
-        *("unnormalised", "affine", "flow", "nyul")
-    ]
 
 
 def test_wrong_choices_are_refused_before_anything_is_made(desk: Desk, tmp_path: Path) -> None:
@@ -155,18 +86,3 @@ def test_a_missing_package_is_named_with_the_extra(
     monkeypatch.setattr(save, "find_spec", lambda name: None if name == package else 1)
     with pytest.raises(InvalidValueError, match=rf"{package}.*\[evaluate\]"):
         check_evaluation(tmp_path, force=False)
-
-
-def test_one_study_is_evaluated_in_its_own_folder(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
-    out, seen = desk.run("alone"), Stages()
-    found = ndflow.evaluate(str(out), permutations=0, trees=2, progress=seen)
-    assert found.folder == out / "evaluation"
-    assert [stage for stage, _ in seen.begun] == ["read", "classify", "figures"]
-    assert seen.begun[:2] == [("read", 12), ("classify", 5)]
-    assert seen.steps == 17
-    with pytest.raises(FileError, match="not empty"):
-        ndflow.evaluate(out, permutations=0, trees=2)
-    ndflow.evaluate(out, permutations=0, trees=2, force=True)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compared_runs import AGE, NAMES, SITE, SUBJECT, Array, Desk, Rows, compared, weights
+from compared_runs import AGE, NAMES, SITE, SUBJECT, Array, Desk, Rows, weights
 from phantoms import voxels_of
 
+from ndflow.evaluation.comparison import Comparison
 from ndflow.evaluation.summary import verdict
 from ndflow.evaluation.tables import tables
 
@@ -64,8 +65,9 @@ def test_repeated_scans_are_as_reliable_as_an_analysis_of_variance_says(several:
     assert -1 <= low < value < high <= 1
 
 
-def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(desk: Desk) -> None:
-    comparison = compared(desk.run("flow"))
+def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(
+    comparison: Comparison,
+) -> None:
     bare = [replace(condition, tissues=None) for condition in comparison.conditions]
     alone = [
         replace(one, scan=replace(one.scan, person=None, site=None)) for one in comparison.shared
@@ -77,23 +79,12 @@ def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(desk: D
     assert "d′" not in verdict(less, made)
 
 
-def test_a_covariate_that_is_called_like_a_feature_keeps_a_column_of_its_own(desk: Desk) -> None:
-    comparison = compared(desk.run("flow"))
+def test_a_covariate_that_is_called_like_a_feature_keeps_a_column_of_its_own(
+    comparison: Comparison,
+) -> None:
     odd = [
         replace(one, scan=replace(one.scan, covariates={"mean": "7"})) for one in comparison.shared
     ]
     features = tables(replace(comparison, shared=odd))["features"]
     assert [*features[0]][4:6] == ["covariate_mean", "mean"]
     assert {row["covariate_mean"] for row in features} == {"7"}
-
-
-def test_a_site_that_is_called_like_a_column_keeps_a_column_of_its_own(desk: Desk) -> None:
-    comparison = compared(desk.run("flow"))
-    sites = dict(zip(sorted(set(SITE)), ("chance", "entropy", "scan"), strict=True))
-    odd = [
-        replace(one, scan=replace(one.scan, site=sites[str(one.scan.site)]))
-        for one in comparison.shared
-    ]
-    made = tables(replace(comparison, shared=odd))
-    assert [*made["classification"][0]][1:5] == ["site_chance", "site_entropy", "scan", "pooled"]
-    assert [*made["predictions"][0]][4:7] == ["chance", "site_entropy", "site_scan"]

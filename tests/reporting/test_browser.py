@@ -116,7 +116,11 @@ def study() -> Page:
         scans=scans,
         windows=((50, 250), (-25, 75)),
         verdicts=[("flow, compared with z-scoring", [("What it cost", ["Little."])])],
-        tables=[Section("Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]])],
+        tables=[
+            Section(
+                "tissue", "Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]]
+            )
+        ],
         pictures=[picture],
         methods="Intensities were normalised. " * 20,
         citation="@misc{x, title = {" + "A long line of BibTeX " * 6 + "}}",

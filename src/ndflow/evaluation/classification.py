@@ -55,7 +55,6 @@ from scipy import special
 from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
-from ndflow.methods.base import DensityModel
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_reference
@@ -152,16 +151,13 @@ _SEEDS = 1 << 32
 _ATTEMPTS = 100
 
 
-def folds(
-    labels: Sequence[str], seed: int, count: int = 2, groups: Sequence[str] | None = None
-) -> list[Fold]:
-    """Divide scans into stratified folds.
+def folds(labels: Sequence[str], seed: int, groups: Sequence[str] | None = None) -> list[Fold]:
+    """Divide scans into two stratified folds.
 
     Parameters
     ----------
     labels : (scans,), the class of each scan.
     seed : of the random division.
-    count : number of folds.
     groups : (scans,); scans of one group, such as those of one subject, stay in one fold.
 
     Returns
@@ -179,25 +175,23 @@ def folds(
     [['a', 'b'], ['a', 'b']]
     """
     sizes = Counter(labels)
-    few = sorted(name for name, size in sizes.items() if size < count)
-    if few:
-        raise InvalidValueError(
-            f"each site needs at least {count} scans, one for each fold, "
-            f"but {few[0]!r} has {sizes[few[0]]}"
-        )
+    for name in sorted(sizes):
+        if sizes[name] < 2:
+            words = f"each site needs at least 2 scans, one for each fold, but {name!r} has 1"
+            raise InvalidValueError(words)
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     if groups is not None and len(set(groups)) == len(groups):
         groups = None
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     for attempt in range(_ATTEMPTS):  # with groups, a class may be missing from a training fold
-        splitter = kind(count, shuffle=True, random_state=(seed + attempt) % _SEEDS)
+        splitter = kind(2, shuffle=True, random_state=(seed + attempt) % _SEEDS)
         parts = list(splitter.split(np.zeros(len(labels)), np.array(labels), groups))
         if all({labels[index] for index in train} == set(labels) for train, _ in parts):
             return parts
     raise InvalidValueError(
-        f"scans of one subject stay together, so each site needs scans of at least {count} "
-        f"subjects; leave out subjects that were scanned at every site"
+        "scans of one subject stay together, so each site needs scans of at least 2 subjects; "
+        "leave out subjects that were scanned at every site"
     )
 
 
@@ -249,9 +243,7 @@ def forest_probabilities(
 
 # ── chance ────────────────────────────────────────────────────────────────────────────────────────
 
-SHUFFLED_TREES = 25
-
-Labels = NDArray[np.str_]
+_SHUFFLED_TREES = 25
 
 
 def shuffled(
@@ -259,13 +251,13 @@ def shuffled(
     parts: Sequence[Fold],
     generator: np.random.Generator,
     groups: Sequence[str] | None = None,
-) -> Labels:
+) -> list[str]:
     """Return the labels of scans, shuffled within folds.
 
     Parameters
     ----------
     labels : (scans,).
-    parts : the folds, see `ndflow.evaluation.classification.folds`.
+    parts : the folds, see `folds`.
     generator : of random numbers.
     groups : (scans,), the subject of each scan; None if all are different.
 
@@ -273,7 +265,7 @@ def shuffled(
     --------
     >>> parts = [(np.array([2, 3]), np.array([0, 1])), (np.array([0, 1]), np.array([2, 3]))]
     >>> found = shuffled(["a", "b", "c", "c"], parts, np.random.default_rng(0))
-    >>> sorted(found[:2].tolist()), found[2:].tolist()
+    >>> sorted(found[:2]), found[2:]
     (['a', 'b'], ['c', 'c'])
     """
     given, ready = np.array(labels), np.array(labels)
@@ -285,7 +277,7 @@ def shuffled(
             places = np.array([test[subject[test] == name] for name in alike])
             moved = generator.permutation(given[places], axis=0)
             ready[places] = generator.permuted(moved, axis=1)
-    return ready
+    return [str(name) for name in ready]
 
 
 def shuffle_accuracy(
@@ -295,7 +287,7 @@ def shuffle_accuracy(
     *,
     seed: int,
     number: int,
-    trees: int = SHUFFLED_TREES,
+    trees: int,
     groups: Sequence[str] | None = None,
 ) -> float:
     """Return the balanced accuracy of forests that are trained and tested on shuffled labels.
@@ -316,14 +308,14 @@ def shuffle_accuracy(
     >>> table, sites = np.array([[0.0], [0.1], [1.0], [1.1]]), ["a", "a", "b", "b"]
     >>> parts = [(np.array([0, 2]), np.array([1, 3])), (np.array([1, 3]), np.array([0, 2]))]
     >>> features = [(table[train], table[test]) for train, test in parts]
-    >>> shuffle_accuracy(features, parts, sites, seed=0, number=0)
+    >>> shuffle_accuracy(features, parts, sites, seed=0, number=0, trees=5)
     1.0
     """
     generator = np.random.default_rng([seed, number])
-    own = shuffled(labels, parts, generator, groups) if number else np.array(labels)
-    forest_seed = int(generator.integers(1 << 32))
-    found = forest_probabilities(features, parts, own.tolist(), seed=forest_seed, trees=trees)
-    return accuracy(found, own.tolist()).balanced
+    own = shuffled(labels, parts, generator, groups) if number else list(labels)
+    forest_seed = int(generator.integers(_SEEDS))
+    found = forest_probabilities(features, parts, own, seed=forest_seed, trees=trees)
+    return accuracy(found, own).balanced
 
 
 def chance_level(reached: float, by_chance: Sequence[float]) -> Chance:
@@ -341,11 +333,8 @@ def chance_level(reached: float, by_chance: Sequence[float]) -> Chance:
     """
     # Accuracies that are the same may differ by rounding.
     higher = sum(one >= reached - 1e-12 for one in by_chance)
-    return Chance(
-        float(np.mean(by_chance)),
-        float(np.quantile(by_chance, 0.95)),
-        (1 + higher) / (1 + len(by_chance)),
-    )
+    p = (1 + higher) / (1 + len(by_chance))
+    return Chance(float(np.mean(by_chance)), float(np.quantile(by_chance, 0.95)), p)
 
 
 # ── one fold of one condition ─────────────────────────────────────────────────────────────────────
@@ -405,9 +394,7 @@ def lattice_of(
         shares = np.divide(gm + 2 * wm, whole, out=np.zeros_like(whole), where=whole > 0)
         painted = sampled(shares)
     voxels = sampled(values)
-    aligned = voxels.copy()
-    inside = np.isfinite(voxels)
-    aligned[inside] = alignment(voxels[inside])
+    aligned = alignment(voxels).astype(np.float32)
     places = np.rint(np.asarray(volume.affine) / _GRID) * _GRID
     grid = (volume.spatial_shape, tuple(places.ravel().tolist()))
     return Lattice(grid, voxels, aligned, painted)
@@ -460,20 +447,17 @@ def classify_folds(
     -------
     The probabilities, and the features of the training and of the test scans in each fold.
     """
-    models: dict[str, DensityModel] = {}
-    if study is not None:
+    features = [(voxels[train], voxels[test]) for train, test in parts]
+    if study is not None:  # through maps to references that are made from the training scans
         models = {scan.name: ScanModel.read(study.model(scan)).model for scan in scans}
-    features: list[Features] = []
-    for train, test in parts:
-        ready = voxels
-        if study is not None:  # through maps to references that are made from the training scans
+        for fold, (train, test) in enumerate(parts):
             trained = [scans[place] for place in train]
             goals = make_references(study, trained, models, nested=True).goals
             ready = np.empty_like(voxels)
             for place, scan in enumerate(scans):
                 goal = study.mode.goal_of(goals, scan.site)
                 ready[place] = goal.solve(models[scan.name]).imap(voxels[place])
-        features.append((ready[train], ready[test]))
+            features[fold] = (ready[train], ready[test])
     sites = [str(scan.site) for scan in scans]
     return forest_probabilities(features, parts, sites, seed=seed, trees=trees), features
 
@@ -484,7 +468,7 @@ def classify_folds(
 def run_followed(
     function: Callable[..., Any], tasks: Sequence[Task], stage: str, progress: Progress, jobs: int
 ) -> tuple[dict[str, Any], list[Failure]]:
-    """Return the results by the names of their tasks, and what failed.
+    """Return the results by the names of their tasks, in their order, and what failed.
 
     Parameters
     ----------
@@ -506,11 +490,6 @@ def run_followed(
             else:
                 failures.append(outcome.failure)
     return done, failures
-
-
-def reason_of(failure: Failure) -> str:
-    """Return why something failed, and what to try, for a note."""
-    return f"{failure.cause}; {failure.hint}" if failure.hint else failure.cause
 
 
 # ── all conditions ────────────────────────────────────────────────────────────────────────────────
@@ -565,23 +544,21 @@ def recognise_sites(
     voxels = np.array([one.voxels[common] for one in lattices])
     aligned = np.array([one.aligned[common] for one in lattices])
     painted = [one.painted[common] for one in lattices if one.painted is not None]
-    ways = {name: (voxels, study) for name, study in conditions.items()}
-    ways |= {name: (aligned, None) for name in [*conditions][1:] if conditions[name] is None}
-    ways[RANKS] = (ranks_of(voxels), None)
+    shown = dict.fromkeys(conditions, voxels)
+    shown |= {name: aligned for name in [*conditions][1:] if conditions[name] is None}
+    shown[RANKS] = ranks_of(voxels)
     if len(painted) == len(scans):
-        ways[ANATOMY] = (np.array(painted), None)
-    tasks = [Task(name, {"voxels": own, "study": study}) for name, (own, study) in ways.items()]
+        shown[ANATOMY] = np.array(painted)
+    tasks = [
+        Task(name, {"voxels": own, "study": conditions.get(name)}) for name, own in shown.items()
+    ]
     classify = partial(classify_folds, scans=scans, parts=parts, seed=seed, trees=trees)
     found, failures = run_followed(classify, tasks, "classify", progress, jobs)
     notes = _not_nested(runs)
-    notes += [f"no classification of sites for {one.scan}: {reason_of(one)}" for one in failures]
+    notes += [f"no classification of sites: {one.message}" for one in failures]
+    few = min(trees, _SHUFFLED_TREES)
     shuffle = partial(
-        shuffle_accuracy,
-        parts=parts,
-        labels=sites,
-        seed=seed,
-        trees=min(trees, SHUFFLED_TREES),
-        groups=subjects,
+        shuffle_accuracy, parts=parts, labels=sites, seed=seed, trees=few, groups=subjects
     )
     # The first time, sites stay as they are.
     numbers = range(permutations + 1 if permutations else 0)
@@ -592,12 +569,12 @@ def recognise_sites(
         if name not in FLOORS
     ]
     reached, lost = run_followed(shuffle, tasks, "shuffle sites", progress, jobs)
-    notes += [f"no accuracy by chance: {one.scan}: {reason_of(one)}" for one in lost]
+    notes += [f"no accuracy by chance: {one.message}" for one in lost]
     classified = {}
     for name, (probabilities, _) in found.items():
-        own = [reached.get(f"{name}, shuffle {number}") for number in numbers]
-        known = [one for one in own if one is not None]
-        chance = chance_level(known[0], known[1:]) if known and len(known) == len(own) else None
+        called = [f"{name}, shuffle {number}" for number in numbers]
+        known = [reached[one] for one in called if one in reached]
+        chance = chance_level(known[0], known[1:]) if known and len(known) == len(called) else None
         classified[name] = SiteClassification(probabilities, chance)
     return classified, failures + lost, notes
 
@@ -619,15 +596,12 @@ def _told_apart(
 
 def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:
     """Say which studies were given a reference that the scans themselves had gone into."""
-    notes = []
-    for run in runs:
-        if run.study.given is not None:
-            names = (
-                read_reference(run.study.given, run.study.channels)[0].provenance.get("names") or ()
-            )
-            if not run.scans.keys().isdisjoint(names):
-                notes.append(
-                    f"{run.name} was given a reference that some of these scans went into: its "
-                    f"sites are classified with that, not with one made without them"
-                )
-    return notes
+    given = [run for run in runs if run.study.given is not None]
+    read = [read_reference(str(one.study.given), one.study.channels)[0] for one in given]
+    names = [one.provenance.get("names") or () for one in read]
+    return [
+        f"{run.name} was given a reference that some of these scans went into: its sites are "
+        f"classified with that, not with one made without them"
+        for run, own in zip(given, names, strict=True)
+        if not run.scans.keys().isdisjoint(own)
+    ]

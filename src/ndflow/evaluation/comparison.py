@@ -28,7 +28,6 @@ from ndflow.evaluation.classification import (
     SiteClassification,
     known_sites,
     lattice_of,
-    reason_of,
     recognise_sites,
     run_followed,
 )
@@ -111,7 +110,7 @@ class Comparison:
     """
 
     shared: list[SharedScan]
-    runs: list[FinishedStudy]
+    runs: Sequence[FinishedStudy]
     conditions: list[Condition]
     covariates: Sequence[str]
     target: EmpiricalDistribution
@@ -167,13 +166,12 @@ def compare(
     tasks = [Task(one.scan.name, {"shared": one}) for one in shared]
     measure = partial(_measure_scan, max_bytes=max_bytes)
     seen, failures = run_followed(measure, tasks, "read", progress, jobs)
-    notes += [f"{one.scan}: {reason_of(one)}" for one in failures]
+    notes += [one.message for one in failures]
     shared = [one for one in shared if one.scan.name in seen]
     if len(shared) < 2:
         raise InvalidValueError("fewer than two scans could be read; there is nothing to compare")
     scans = [one.scan for one in shared]
-    measures: list[_ScanMeasures] = [seen[scan.name] for scan in scans]
-    conditions = _conditions(runs, measures)
+    conditions = _conditions(runs, [seen[scan.name] for scan in scans])
     if conditions[0].tissues is None:
         notes.append(
             "no tissue statistics: not all scans have tissue probability maps of WM, GM and CSF"
@@ -181,31 +179,26 @@ def compare(
     subjects = [scan.person for scan in scans if scan.person is not None]
     if len(set(subjects)) == len(subjects):
         notes.append("no reliability of repeated scans: no subject has two scans")
+    # Maps of several channels are not made again for each fold.
+    together = [run.study for run in runs if len(run.record.channels) > 1]
     own = {one.name: one.study for one in conditions}
-    together = {run.name for run in runs if len(run.record.channels) > 1}
-    notes += [f"no classification of sites for {name}: its channels are joint" for name in together]
+    joint = [name for name, study in own.items() if study in together]
+    notes += [f"no classification of sites for {name}: its channels are joint" for name in joint]
     classified, unclassified, more = recognise_sites(
         scans,
-        [one.lattice for one in measures],
+        [seen[scan.name].lattice for scan in scans],
         runs,
-        # Maps of several channels are not made again for each fold.
-        {n: study for n, study in own.items() if study is None or n not in together},
+        {name: study for name, study in own.items() if name not in joint},
         progress,
         seed=seed,
         permutations=permutations,
         trees=trees,
         jobs=jobs,
     )
+    target = average_distribution(conditions[1].distributions)
+    notes, failures = notes + more, failures + unclassified
     return Comparison(
-        shared,
-        list(runs),
-        conditions,
-        covariates,
-        average_distribution(conditions[1].distributions),
-        classified,
-        [*notes, *more],
-        [*failures, *unclassified],
-        max_bytes,
+        *(shared, runs, conditions, covariates, target, classified, notes, failures, max_bytes)
     )
 
 

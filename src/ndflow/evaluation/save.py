@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import chain
@@ -22,6 +21,7 @@ from typing import NamedTuple
 
 from ndflow._version import installing
 from ndflow.errors import FileError, InvalidValueError, NdflowError
+from ndflow.evaluation.classification import run_followed
 from ndflow.evaluation.comparison import Comparison, compare
 from ndflow.evaluation.figures import FIGURES, PANELS, Drawing, drawings
 from ndflow.evaluation.summary import as_text, overview, sections, verdict
@@ -33,7 +33,7 @@ from ndflow.files.tables import write_table
 from ndflow.options import Options
 from ndflow.study.finished import together_in, unchanging
 from ndflow.study.plan import EVALUATION, EVALUATION_RECORD
-from ndflow.study.tasks import Progress, Silent, Task, record_failures, run_tasks
+from ndflow.study.tasks import Progress, Silent, Task, record_failures
 from ndflow.subject.records import EvaluationRecord
 from ndflow.values import JSON, whole
 
@@ -99,21 +99,23 @@ def _write(
     """Write all of it, and return what it says; `made_by` is the command, and what it chose."""
     made = tables(comparison)
     judged = verdict(comparison, made)
-    whole = as_text(sections(comparison, made), comparison.notes)
-    evaluation = Evaluation(
-        comparison, folder, f"{judged}\n\n{whole}", judged, overview(comparison, made)
-    )
+    whole = as_text(sections(made), comparison.notes)
+    evaluation = Evaluation(comparison, folder, f"{judged}\n\n{whole}", judged, overview(made))
     make_folder(folder)
     for name in _former(folder):
         (folder / name).unlink(missing_ok=True)
     # Should this process be killed, the next one knows whose files these are.
     EvaluationRecord(outputs=dict.fromkeys(FILES, "")).write(folder / EVALUATION_RECORD, force=True)
+    files = [f"{name}.tsv" for name in made]
     for name, rows in made.items():
         cells = ([_cell(part) for part in row.values()] for row in rows)
         write_table(folder / f"{name}.tsv", list(rows[0]), cells)
-    files = [f"{name}.tsv" for name in made]
+    tasks = [Task(one.name, {"self": one}) for one in drawings(comparison)]
+    drawn, failures = run_followed(Drawing.files, tasks, "figures", progress, jobs)
+    if failures:
+        raise NdflowError(failures[0].message)
     texts = {VERDICT: judged.encode(), "summary.txt": evaluation.text.encode()}
-    for name, content in chain(texts.items(), _drawn(comparison, progress, jobs)):
+    for name, content in chain(texts.items(), *(one.items() for one in drawn.values())):
         with new_file(folder / name, force=True) as file:
             file.write(content)
         files.append(name)
@@ -129,18 +131,6 @@ def _write(
         **made_by,
     ).write(folder / EVALUATION_RECORD, force=True)
     return evaluation
-
-
-def _drawn(comparison: Comparison, progress: Progress, jobs: int) -> Iterator[tuple[str, bytes]]:
-    """Draw all figures: the names and the contents of their files."""
-    tasks = [Task(one.name, {"self": one}) for one in drawings(comparison)]
-    progress.begin("figures", len(tasks))
-    with closing(run_tasks(Drawing.files, tasks, jobs=jobs)) as outcomes:
-        for outcome in outcomes:
-            if outcome.failure is not None:
-                raise NdflowError(outcome.failure.message)
-            progress.step("figures", outcome)
-            yield from outcome.result.items()
 
 
 def add_table(

@@ -154,7 +154,7 @@ def paired_t(one: ArrayLike, other: ArrayLike) -> TestResult:
     b = real_array(other, "other", a.size)
     if a.size < 2:
         return _NO_DIFFERENCE
-    return _t_test(a, b, _largest(a, b), paired=True, alternative="two-sided")
+    return _t_test(a, b, np.abs([a, b]).max(), paired=True, alternative="two-sided")
 
 
 def brown_forsythe(one: ArrayLike, other: ArrayLike, *, paired: bool) -> TestResult:
@@ -181,7 +181,7 @@ def brown_forsythe(one: ArrayLike, other: ArrayLike, *, paired: bool) -> TestRes
     if min(a.size, b.size) < 3:
         return _NO_DIFFERENCE
     # The rounding error is that of the data, not of the smaller deviations from the median.
-    largest = _largest(a, b)
+    largest = max(np.abs(a).max(), np.abs(b).max())
     a, b = np.abs(a - np.median(a)), np.abs(b - np.median(b))
     return _t_test(a, b, largest, paired=paired, alternative="less")
 
@@ -249,14 +249,14 @@ def covariate_effect(
     known: NDArray[np.bool_] = ~np.isnan(np.sum([covariates, *further], axis=0))
     y, x = given[known], real_array(covariates[known], "covariate", None)
     names = [name for name, kept in zip(sites, known, strict=True) if kept]
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    site = np.array([numbers[name] for name in names], np.intp)
-    freedom = y.size - len(numbers) - 1 - len(further)
+    count = len(set(names))
+    freedom = y.size - count - 1 - len(further)
     if freedom < 1:
         raise InvalidValueError(
-            f"the covariate is known for {y.size} scans of {len(numbers)} sites; "
-            f"its effect needs at least {len(numbers) + 2 + len(further)} scans"
+            f"the covariate is known for {y.size} scans of {count} sites; "
+            f"its effect needs at least {count + 2 + len(further)} scans"
         )
+    site = np.unique(names, return_inverse=True)[1]
     dx, dy = _deviations(x, site), _deviations(y, site)
     if not dx.any():
         raise InvalidValueError(
@@ -287,20 +287,14 @@ def covariate_effect(
         slope, error = float(slope * unit_y / unit_x), float(error * unit_y / unit_x)
         correlation = float(np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0))
     half = float(special.stdtrit(freedom, 0.975)) * error
-    low, high = _correlation_interval(correlation, freedom)
-    return CovariateEffect(
-        slope, error, slope - half, slope + half, correlation, low, high, p, y.size
-    )
-
-
-def _correlation_interval(correlation: float, freedom: int) -> tuple[float, float]:
-    if freedom < 2:
-        return -1.0, 1.0
+    slopes = (slope, error, slope - half, slope + half)
+    low, high = -1.0, 1.0
     if abs(correlation) == 1:
-        return correlation, correlation
-    half = _NORMAL_95 / math.sqrt(freedom - 1)
-    middle = math.atanh(correlation)
-    return math.tanh(middle - half), math.tanh(middle + half)
+        low = high = correlation
+    elif freedom > 1:
+        half, middle = _NORMAL_95 / math.sqrt(freedom - 1), math.atanh(correlation)
+        low, high = math.tanh(middle - half), math.tanh(middle + half)
+    return CovariateEffect(*slopes, correlation, low, high, p, y.size)
 
 
 def _t_test(
@@ -327,10 +321,6 @@ def _t_test(
         first, second = ((x.mean(), x.std(ddof=1), x.size) for x in (a, b))
         statistic, p = stats.ttest_ind_from_stats(*first, *second, alternative=alternative)
     return TestResult(float(statistic), float(p))
-
-
-def _largest(a: FloatArray, b: FloatArray) -> float:
-    return float(max(np.abs(a).max(), np.abs(b).max()))
 
 
 def _deviations(values: FloatArray, site: NDArray[np.intp]) -> FloatArray:
@@ -396,24 +386,22 @@ def intraclass_correlation(
     >>> print(f"{made.model} = {made.icc:.3f}, from {made.icc_low:.3f}")
     ICC(2,1) = 0.990, from 0.270
     """
-    given = real_array(values, "values", len(subjects))
-    own: dict[str, list[int]] = {}
-    for place, name in enumerate(subjects):
+    own: dict[str, list[tuple[str, float]]] = {}
+    for value, name, site in zip(np.asarray(values).tolist(), subjects, sites, strict=True):
         if name is not None:
-            own.setdefault(name, []).append(place)
-    repeated = [places for places in own.values() if len(places) > 1]
+            own.setdefault(name, []).append((site or "", value))
+    repeated = [sorted(scans, key=lambda one: one[0]) for scans in own.values() if len(scans) > 1]
     if len(repeated) < 2:
         return None
-    at = [sorted(str(sites[place]) for place in places) for places in repeated]
-    crossed = all(one == at[0] and len(set(one)) == len(one) for one in at)
-    if crossed and not any(sites[place] is None for places in repeated for place in places):
-        in_order = [sorted(places, key=lambda place: str(sites[place])) for places in repeated]
-        model, found = "ICC(2,1)", icc_two_way(given[np.array(in_order)])
+    groups = [np.array([value for _, value in scans]) for scans in repeated]
+    at = {tuple(site for site, _ in scans) for scans in repeated}
+    first = next(iter(at))
+    if len(at) == 1 and "" not in first and len(set(first)) == len(first):
+        model, found = "ICC(2,1)", icc_two_way(np.array(groups))
     else:
-        model, found = "ICC(1,1)", icc_one_way([given[places] for places in repeated])
-    scans = sum(map(len, repeated))
+        model, found = "ICC(1,1)", icc_one_way(groups)
     icc, low, high = found or (None, None, None)
-    return IntraclassCorrelation(len(repeated), scans, icc, low, high, model)
+    return IntraclassCorrelation(len(groups), sum(map(len, groups)), icc, low, high, model)
 
 
 def icc_two_way(table: FloatArray) -> Agreement | None:

@@ -9,7 +9,7 @@ quoted, and with three scans at least; for tissues, in the tests of their table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ from ndflow.evaluation.comparison import AFFINE, UNNORMALISED, Comparison, Condi
 from ndflow.evaluation.sites import distance_within_sites, to_other_sites, to_own_site
 from ndflow.evaluation.statistics import paired_t
 from ndflow.evaluation.tables import Row, Tables, separabilities
-from ndflow.evaluation.tissues import TISSUE_ROWS
 from ndflow.values import FloatArray, plural
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
@@ -28,9 +27,23 @@ from ndflow.values import FloatArray, plural
 _SIGNIFICANT = 0.05
 _LONGEST_NAME = 24  # of a condition, in the overview
 
-# The titles of tables, and how to read them; also on the page of a study.
-TISSUES_TITLE = "Tissue quartiles"
-ABOUT = {
+# The titles of tables, and how to read them.
+_ABOUT = {
+    "recovery": (  # of the demonstration
+        "How well the scans agree, measured against the truth",
+        "Spread: where all scans show the same value, by how much their true intensities differ. "
+        "Between sites: W1 of their histograms. Both in standard deviations; less is better. "
+        "Error: distance from a scale that is linear in the true intensities, which no method aims "
+        "at: a common scale is only defined up to one increasing map for all scans. The tissue "
+        "maps of auto are those that the scans were made from, better than any real ones; "
+        "auto-without-maps was given none.",
+    ),
+    "tissue": (
+        "Tissue quartiles",
+        "Mean ± sd over scans. The sd is less than with z-scoring: * paired, † unpaired "
+        "(Brown–Forsythe, Holm, p < .05). Last: mean sd, and the same in units of the gap between "
+        "WM and GM.",
+    ),
     "fitness": (
         "Histograms compared with the average density of the z-scored scans",
         "Medians over scans: differences of densities (mae, rmse), Wasserstein (w1), "
@@ -63,13 +76,13 @@ ABOUT = {
     ),
     "reliability": (
         "Reliability of tissue medians in scans of the same subject",
-        "Intraclass correlation (icc, absolute agreement of single scans); 1 is best; low and high "
-        "are the ends of 95 % intervals.",
+        "Intraclass correlation (icc, absolute agreement of single scans), with its 95 % interval; "
+        "1 is best.",
     ),
     "covariate": (
-        "Effect of the covariate on tissue medians",
-        "Within sites, each given the others; the correlation is partial; low and high are the "
-        "ends of 95 % intervals.",
+        "Effects of covariates on tissue medians",
+        "Partial correlation within sites, each covariate given the others, with its 95 % "
+        "interval; *: p < .05.",
     ),
 }
 
@@ -85,12 +98,12 @@ _OVERVIEW = {
     ),
     "d′": ("contrast", "dprime", "separability of GM and WM by intensity"),
     "repeats": ("repeats", "ratio", "differences of scans of one subject, as a share of others"),
+    "tissues": ("tissue", "sd", "sd of the quartiles of WM, GM and CSF over scans, mean"),
 }
 _OF_FLOORS = {
     RANKS: "what remains if all scans have the same histogram",
     ANATOMY: "what remains if each tissue has one intensity in all scans",
 }
-_OF_TISSUES = "sd of the quartiles of WM, GM and CSF over scans, mean"
 
 
 class Section(NamedTuple):
@@ -98,51 +111,48 @@ class Section(NamedTuple):
 
     Attributes
     ----------
+    name : of its file.
     title : what it shows.
     note : how to read it.
     head : the names of the columns.
     rows : cells.
     """
 
+    name: str
     title: str
     note: str
     head: list[str]
     rows: list[list[str]]
 
 
-def overview(comparison: Comparison, made: Tables) -> str:
+def overview(made: Tables) -> str:
     """Return the most important numbers in a table of at most 100 columns, and how to read it."""
     columns: dict[str, dict[str, str]] = {}
-    for title, (table, column, _) in _OVERVIEW.items():
+    notes = []
+    names = dict.fromkeys(row["condition"] for row in made["fitness"])
+    for title, (table, column, meaning) in _OVERVIEW.items():
         if table in made:
             shown = "{:.0%}".format if column == "balanced" else _cell
-            found = _column(made, table, column)
-            columns[title] = {name: shown(number) for name, number in found.items()}
-    if "tissue" in made:
-        rows = _tissue(comparison, made).rows
-        columns["tissues"] = {row[0]: f"{float(row[-2]):.3g}" for row in rows}
+            found = {name: _mean(_of(made, table, name), column) for name in (*names, *FLOORS)}
+            columns[title] = {name: shown(one) for name, one in found.items() if one is not None}
+            notes.append(f"{title:<9}  {meaning}")
     floors = [floor for floor in FLOORS if floor in columns.get("predicted", ())]
-    names = {one.name: _shortened(one.name) for one in comparison.conditions}
-    names |= {floor: f"({floor})" for floor in floors}
+    notes += [f"{f'({floor})':<9}  {_OF_FLOORS[floor]}" for floor in floors]
+    called = {name: _shortened(name) for name in names} | {one: f"({one})" for one in floors}
     lines = [
         [short, *(column.get(name, "–") for column in columns.values())]
-        for name, short in names.items()
+        for name, short in called.items()
     ]
-    explained = {title: text for title, (*_, text) in _OVERVIEW.items()}
-    explained["tissues"] = _OF_TISSUES
-    notes = [f"{title:<9}  {explained[title]}" for title in columns]
-    notes += [f"{f'({floor})':<9}  {_OF_FLOORS[floor]}" for floor in floors]
     return "\n".join([*_aligned([["condition", *columns], *lines]), "", *notes]) + "\n"
 
 
-def sections(comparison: Comparison, made: Tables) -> list[Section]:
-    """Return the sections of the summary, given the tables of a comparison."""
-    parts = [_tissue(comparison, made)] if "tissue" in made else []
-    for name, about in ABOUT.items():
-        if name in made:
-            rows = [[_cell(part) for part in row.values()] for row in made[name]]
-            parts.append(Section(*about, list(made[name][0]), rows))
-    return parts
+def sections(made: Tables) -> list[Section]:
+    """Return the tables of a comparison, or of its files, as summary and report show them."""
+    return [
+        Section(name, *about, *_arranged(made[name], *_LAYOUTS.get(name, (["condition"], _plain))))
+        for name, about in _ABOUT.items()
+        if name in made
+    ]
 
 
 def as_text(parts: Sequence[Section], notes: Sequence[str]) -> str:
@@ -168,34 +178,69 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _tissue(comparison: Comparison, made: Tables) -> Section:
+_Cells = Callable[[Sequence[Row]], dict[str, str]]
+
+
+def _arranged(
+    rows: Sequence[Row], keys: Sequence[str], cells: _Cells
+) -> tuple[list[str], list[list[str]]]:
+    """Return head and cells of a table with one line for all rows that share some keys."""
+    lines: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        lines.setdefault(tuple(str(row[key]) for key in keys), []).append(row)
+    made = {shared: cells(own) for shared, own in lines.items()}
+    head = [*keys, *next(iter(made.values()))]
+    body = [[*shared, *own.values()] for shared, own in made.items()]
+    return [column.replace("_", " ") for column in head], body
+
+
+def _plain(rows: Sequence[Row]) -> dict[str, str]:
+    return {name: _cell(part) for name, part in rows[0].items() if name != "condition"}
+
+
+def _quartiles(rows: Sequence[Row]) -> dict[str, str]:
     """The paper's Table 1."""
-    head = [f"{tissue} Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3)]
-    rows = []
-    for condition in comparison.conditions:
-        cells = _of(made, "tissue", condition.name)
-        texts = [
-            f"{cell['mean']:.3f}±{cell['sd']:.3f}"
-            f"{_mark(cell['paired_holm'], '*')}{_mark(cell['unpaired_holm'], '†')}"
-            for cell in cells
-        ]
-        mean, relative = (
-            sum(cell[name] for cell in cells) / len(cells) for name in ("sd", "relative_sd")
-        )
-        rows.append([condition.name, *texts, f"{mean:.4f}", f"{relative:.4f}"])
-    return Section(
-        TISSUES_TITLE,
-        f"Mean ± sd over {len(comparison.shared)} scans. The sd is less than with {AFFINE}: "
-        "* paired, † unpaired (Brown–Forsythe, Holm, p < .05). Last: mean sd, and the same in "
-        "units of the gap between WM and GM.",
-        ["condition", *head, "mean sd", "÷ gap"],
-        rows,
-    )
+    cells = {
+        f"{row['tissue']} Q{row['quartile']}": f"{row['mean']:.2f} ± {row['sd']:.3f}"
+        f"{_mark(row['paired_holm'], '*')}{_mark(row['unpaired_holm'], '†')}"
+        for row in rows
+    }
+    means = {"mean sd": "sd", "÷ gap": "relative_sd"}
+    return cells | {title: f"{_mean(rows, column):.4f}" for title, column in means.items()}
+
+
+def _agreements(rows: Sequence[Row]) -> dict[str, str]:
+    return {f"icc {row['tissue']}": _estimate(row, "icc") for row in rows}
+
+
+def _correlations(rows: Sequence[Row]) -> dict[str, str]:
+    return {row["tissue"]: _estimate(row, "correlation", _mark(row["p"], "*")) for row in rows}
+
+
+# Tables with several rows per condition.
+_LAYOUTS: dict[str, tuple[list[str], _Cells]] = {
+    "tissue": (["condition"], _quartiles),
+    "reliability": (["condition", "subjects", "model"], _agreements),
+    "covariate": (["condition", "covariate"], _correlations),
+}
+
+
+def _estimate(row: Row, name: str, mark: str = "") -> str:
+    """Return an estimate with its interval."""
+    if row[name] is None:
+        return _cell(None)
+    return f"{row[name]:.2f}{mark} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]"
 
 
 def _of(made: Tables, table: str, condition: str) -> list[Row]:
     """Return the rows of a condition; none without the table."""
     return [row for row in made.get(table, ()) if row["condition"] == condition]
+
+
+def _mean(rows: Sequence[Row], column: str) -> Any:
+    """Return the mean over rows, of a single row its own number; None where there is none."""
+    known = [row[column] for row in rows if row[column] is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _column(made: Tables, table: str, column: str) -> dict[str, Any]:
@@ -204,7 +249,7 @@ def _column(made: Tables, table: str, column: str) -> dict[str, Any]:
 
 
 def _mark(p: float | None, mark: str) -> str:
-    return mark if p is not None and p < _SIGNIFICANT else " "
+    return mark if p is not None and p < _SIGNIFICANT else ""
 
 
 def _shortened(name: str) -> str:

@@ -11,32 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ndflow.evaluation import sites, statistics
 from ndflow.evaluation.classification import FLOORS, accuracy, entropy
 from ndflow.evaluation.comparison import AFFINE, UNNORMALISED, Comparison, Condition
-from ndflow.evaluation.distribution import (
-    Smoothness,
-    average_distribution,
-    histogram_fit,
-    smoothness,
-)
-from ndflow.evaluation.sites import (
-    distance_between_scans,
-    distance_between_sites,
-    distance_within_sites,
-    repeatability,
-)
-from ndflow.evaluation.statistics import (
-    brown_forsythe,
-    covariate_effect,
-    holm,
-    intraclass_correlation,
-    paired_t,
-)
-from ndflow.evaluation.tissues import (
-    TISSUE_ROWS,
-    coefficient_of_variation,
-    separability,
-)
+from ndflow.evaluation.distribution import average_distribution, histogram_fit, smoothness
+from ndflow.evaluation.tissues import TISSUE_ROWS, coefficient_of_variation, separability
 from ndflow.image.subject import Subject
 from ndflow.study.finished import covariate_values
 from ndflow.values import FloatArray
@@ -79,7 +58,7 @@ def _fitness_scans(comparison: Comparison) -> list[Row]:
             row = _known(condition.name, scan)
             row |= histogram_fit(distribution, comparison.target)._asdict()
             row |= {"rmse_own": to_own.rmse, "w1_own": to_own.w1}
-            row |= dict.fromkeys(Smoothness._fields)
+            row |= {"variation": None, "jump": None}
             if condition.slopes is not None:
                 row |= smoothness(condition.slopes[place])._asdict()
             rows.append(row)
@@ -103,21 +82,17 @@ def _medians(scans: list[Row]) -> list[Row]:
 
 def _sites(comparison: Comparison) -> list[Row]:
     """Distances between and within sites, and both as shares of what the alignment leaves."""
-    sites = comparison.sites
-    if sites is None:
+    known = comparison.sites
+    if known is None:
         return []
-    repeated = len(set(sites)) < len(sites)
+    measures = {"between": sites.distance_between_sites, "pairwise": sites.distance_between_scans}
+    if len(set(known)) < len(known):
+        measures["within"] = sites.distance_within_sites
     rows: list[Row] = []
     for condition in comparison.conditions:
-        quantiles = condition.quantiles
-        rows.append(
-            {
-                "condition": condition.name,
-                "between": distance_between_sites(quantiles, sites),
-                "within": distance_within_sites(quantiles, sites) if repeated else None,
-                "pairwise": distance_between_scans(quantiles, sites),
-            }
-        )
+        row: Row = {"condition": condition.name, "between": None, "within": None}
+        row |= {name: measure(condition.quantiles, known) for name, measure in measures.items()}
+        rows.append(row)
     base = rows[1]
     for row in rows:
         for name in ("between", "within"):
@@ -137,7 +112,7 @@ def _classification(comparison: Comparison) -> list[Row]:
         row["confidence"] = float(probabilities.max(axis=1).mean())
         row["entropy_p"] = None
         if base is not None and condition not in (UNNORMALISED, AFFINE, *FLOORS):
-            row["entropy_p"] = paired_t(bits, entropy(base.probabilities)).p
+            row["entropy_p"] = statistics.paired_t(bits, entropy(base.probabilities)).p
         rows.append(_joined({"condition": condition}, "site", right.per_class, row))
     return rows
 
@@ -158,12 +133,10 @@ def _predictions(comparison: Comparison) -> list[Row]:
 
 def _repeats(comparison: Comparison) -> list[Row]:
     subjects = [scan.person for scan in comparison.scans]
-    rows = []
-    for condition in comparison.conditions:
-        found = repeatability(condition.quantiles, subjects)
-        if found is not None:
-            rows.append({"condition": condition.name} | found._asdict())
-    return rows
+    found = {
+        one.name: sites.repeatability(one.quantiles, subjects) for one in comparison.conditions
+    }
+    return [{"condition": name} | own._asdict() for name, own in found.items() if own is not None]
 
 
 # ── tissues ───────────────────────────────────────────────────────────────────────────────────────
@@ -186,24 +159,27 @@ def _tissue_scans(comparison: Comparison) -> list[Row]:
 def _tissue(comparison: Comparison) -> list[Row]:
     """The quartiles of tissues over all scans, with tests against the alignment."""
     rows = []
-    known = {condition.name: _quartiles(own) for condition, own in _with_tissues(comparison)}
-    for condition, tissues in _with_tissues(comparison):
-        medians, columns = tissues[:, :, 1].mean(axis=0), known[condition.name]
+    tested = {
+        one.name: (tissues, _quartiles(tissues)) for one, tissues in _with_tissues(comparison)
+    }
+    for condition, (tissues, columns) in tested.items():
+        medians = tissues[:, :, 1].mean(axis=0)
         gap = abs(float(medians[_WM] - medians[_GM]))
-        tests: dict[str, list[float]] = {}
+        tests: dict[str, list[float | None]] = {}
+        pairs = list(zip(columns, tested[AFFINE][1], strict=True))
+        for name in ("unpaired", "paired"):
+            p = [statistics.brown_forsythe(*pair, paired=name == "paired").p for pair in pairs]
+            tests |= {name: [*p], f"{name}_holm": statistics.holm(p).tolist()}
         # What is not normalised, and the alignment itself, are not tested against it.
-        if condition.name not in (UNNORMALISED, AFFINE):
-            pairs = list(zip(columns, known[AFFINE], strict=True))
-            for name in ("unpaired", "paired"):
-                p = [brown_forsythe(*pair, paired=name == "paired").p for pair in pairs]
-                tests |= {name: p, f"{name}_holm": holm(p).tolist()}
+        if condition in (UNNORMALISED, AFFINE):
+            tests = {name: [None] * len(p) for name, p in tests.items()}
         for number, column in enumerate(columns):
-            row: Row = {"condition": condition.name, "tissue": TISSUE_ROWS[number // 3]}
+            row: Row = {"condition": condition, "tissue": TISSUE_ROWS[number // 3]}
             sd = float(column.std(ddof=1))
             row |= {"quartile": number % 3 + 1, "mean": float(column.mean())}
             row |= {"sd": sd, "relative_sd": sd / gap}
             for name in ("unpaired", "paired", "unpaired_holm", "paired_holm"):
-                row[name] = tests[name][number] if tests else None
+                row[name] = tests[name][number]
             rows.append(row)
     return rows
 
@@ -233,7 +209,7 @@ def _contrast(comparison: Comparison) -> list[Row]:
             "contrast_sd": float(contrast.std(ddof=1)),
             "dprime": float(apart.mean()),
             "dprime_sd": float(apart.std(ddof=1)),
-            "dprime_p": paired_t(apart, base).p if tested else None,
+            "dprime_p": statistics.paired_t(apart, base).p if tested else None,
         }
         # The zero of the scanner, see `ndflow.evaluation.tissues`.
         for tissue, medians in zip(TISSUE_ROWS, tissues[:, :, 1].T, strict=True):
@@ -244,12 +220,11 @@ def _contrast(comparison: Comparison) -> list[Row]:
 
 def _reliability(comparison: Comparison) -> list[Row]:
     """Agreement of the medians of tissues in scans of one subject."""
-    subjects = [scan.person for scan in comparison.scans]
-    sites = [scan.site for scan in comparison.scans]
+    subjects, at = zip(*((scan.person, scan.site) for scan in comparison.scans), strict=True)
     rows = []
     for condition, tissues in _with_tissues(comparison):
         for tissue, medians in zip(TISSUE_ROWS, tissues[:, :, 1].T, strict=True):
-            found = intraclass_correlation(medians, subjects, sites)
+            found = statistics.intraclass_correlation(medians, subjects, at)
             if found is not None:
                 row = {"condition": condition.name, "tissue": tissue}
                 rows.append(row | found._asdict())
@@ -259,13 +234,13 @@ def _reliability(comparison: Comparison) -> list[Row]:
 def _covariate(comparison: Comparison) -> list[Row]:
     """What covariates do to the median of each tissue within sites, each given the others."""
     known = [covariate_values(comparison.scans, name) for name in comparison.covariates]
-    sites = [scan.site or "" for scan in comparison.scans]
+    at = [scan.site or "" for scan in comparison.scans]
     rows = []
     for condition, tissues in _with_tissues(comparison):
         for place, covariate in enumerate(known):
             others = [one.values for one in known[:place] + known[place + 1 :]]
             for tissue, medians in zip(TISSUE_ROWS, tissues[:, :, 1].T, strict=True):
-                effect = covariate_effect(medians, covariate.values, sites, others)
+                effect = statistics.covariate_effect(medians, covariate.values, at, others)
                 row = {"condition": condition.name, "covariate": covariate.label, "tissue": tissue}
                 rows.append(row | effect._asdict())
     return rows
