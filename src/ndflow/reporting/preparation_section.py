@@ -81,5 +81,5 @@ def preparation_cells(record: PreparationRecord) -> list[str | float | None]:
         known.likeness,
         None if least is None or most is None else most / least,
         known.agreement,
-        sum(record.seconds.values()) if record.seconds else None,
+        record.seconds or None,
     ]

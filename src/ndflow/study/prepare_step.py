@@ -45,16 +45,10 @@ from ndflow.image.subject import ANY_CHANNEL, Subject, TissueMaps
 from ndflow.image.volume import Volume
 from ndflow.image.write import new_nifti, write_volume
 from ndflow.options import Preparing
-from ndflow.preparation.brain import (
-    T1W,
-    contrast_called,
-    contrast_in_name,
-    deepbet_version,
-    refuse_other_contrasts,
-)
+from ndflow.preparation.brain import T1W, contrast_called, contrast_in_name, deepbet_version
 from ndflow.preparation.grid import Bools, Map
 from ndflow.preparation.picture import preparation_picture
-from ndflow.preparation.registration import TEMPLATE_SPACE, TemplateGrid, aligned_copy
+from ndflow.preparation.registration import TEMPLATE_SPACE, aligned_copy
 from ndflow.preparation.volume import (
     Measures,
     PreparedVolume,
@@ -67,7 +61,7 @@ from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.subject.records import FileRecord
 from ndflow.subject.results import all_files
-from ndflow.subject.voxels import Voxels, read_voxels
+from ndflow.subject.voxels import read_voxels
 from ndflow.values import JSON, Doubt, listed, plural
 
 # that preparations depend on
@@ -80,7 +74,6 @@ _LEVELS = 255
 # The largest float32 whose 255-fold does not exceed 1: the header stores no more digits.
 STEP = float(np.nextafter(np.float32(1 / _LEVELS), np.float32(0)))
 _ROUNDING = 1e-5
-_NEARLY = 0.05  # a sum that is as good as 1, as after interpolation
 
 
 @dataclass(frozen=True)
@@ -96,7 +89,7 @@ class PreparationRecord(FileRecord):
     inputs : the files that were read, by what they are.
     measures : for quality control.
     outputs : the files that were written, see `files.model_files`.
-    seconds : how long each step took.
+    seconds : how long it took.
     warnings, doubts : for the user; and what to check by eye.
     fingerprint : of everything that the results depend on.
     """
@@ -109,7 +102,7 @@ class PreparationRecord(FileRecord):
     inputs: dict[str, tuple[FileHash, ...]]
     measures: Measures
     outputs: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
@@ -167,7 +160,7 @@ class Choices(NamedTuple):
     mask: str
     bias_field: bool
     tissues: str
-    resolution: float | None = None
+    resolution: float | None
 
     @property
     def steps(self) -> dict[str, str]:
@@ -176,16 +169,15 @@ class Choices(NamedTuple):
         return {"mask": self.mask, "bias field": corrected, "tissues": self.tissues}
 
     @property
-    def packages(self) -> tuple[str, ...]:
+    def packages(self) -> list[str]:
         """The packages that make the results, and that these depend on."""
-        found = self.tissues == "found"
-        used = {
-            "picsl_greedy": found or self.resolution is not None,
-            "SimpleITK": self.bias_field or found or self.resolution is not None,
-            "deepbet": self.mask == "brain",
-            "nilearn": found or self.resolution is not None,
-        }
-        return tuple(name for name in used if used[name])
+        registered = self.tissues == "found" or self.resolution is not None
+        return [
+            *(["picsl_greedy"] if registered else []),
+            *(["SimpleITK"] if registered or self.bias_field else []),
+            *(["deepbet"] if self.mask == "brain" else []),
+            *(["nilearn"] if registered else []),
+        ]
 
 
 @dataclass(frozen=True)
@@ -265,34 +257,31 @@ class PrepareStep(Step):
         choices = self.choices(scan)
         known = versions(*choices.packages)
         copy = {} if choices.resolution is None else {"resolution": choices.resolution}
-        metadata = {n: part for n, part in scan.output.metadata.items() if n != "Sources"}
         settings = {
             **choices.steps,
             **{name: known[name] for name in choices.packages if name in known},
             "name": Path(scan.output.image).name,
-            **metadata,
+            **{name: part for name, part in scan.output.metadata.items() if name != "Sources"},
             **copy,
         }
         return Key(inputs, settings, {"results": f"preparation {PREPARATIONS}"})
 
     def make(self, scan: Subject) -> Done:
         """Prepare a scan, and write what was found."""
-        choices, record, clock = self.choices(scan), self.paths(scan).record, _Clock()
-        clock.begin("read")
+        begun = time.perf_counter()
+        choices, record = self.choices(scan), self.paths(scan).record
         given = _read_raw(scan, choices, self.study.options.max_bytes)
-        found, warnings = _prepare(scan, given, choices, clock)
-        clock.begin("write")
-        place = scan.channels.index(_anchor(scan))
-        anchor, volume = found[place], given.voxels.volumes[place]
+        found = _prepare(given, choices)
+        anchor = found[given.anchor]
         key = self.key(scan, contents(given.files))
         about = {"SkullStripped": choices.mask == "nonzero", **scan.output.metadata}
         with ExitStack() as pending:
             write = _Writer(pending, all_files(scan.files(tissues=True)), choices)
-            self._write_own(write, scan, given, found, anchor, about)
+            self._write_own(write, scan, given, found, about)
             if choices.resolution is not None:
                 self._write_copy(write, scan, given, found, about, choices.resolution)
+            volume = given.volumes[given.anchor]
             write.bytes(self.picture(scan), preparation_picture(volume, anchor, given.lesion))
-            clock.begin("")
             full = PreparationRecord(
                 steps=choices.steps,
                 settings=dict(key.settings),
@@ -300,34 +289,33 @@ class PrepareStep(Step):
                 inputs=given.files,
                 measures=anchor.measures,
                 outputs=relative_outputs(record, write.written),
-                seconds=clock.seconds,
-                warnings=(*given.warnings, *warnings),
+                seconds=round(time.perf_counter() - begun, 2),
+                warnings=given.warnings,
                 doubts=preparation_doubts(anchor.measures),
                 fingerprint=key.fingerprint,
             )
             start = f"{record.name.partition('_')[0]}_"  # others are not of this subject
             earlier = [path for path in outputs_in(record) if path.name.startswith(start)]
             list_outputs(pending, record, full.content(about), (*write.written, *earlier))
-        seconds, same = sum(clock.seconds.values()), content_of(scan, key.inputs)
-        return Done(False, full.warnings, full.doubts, same, seconds=seconds)
+        same = content_of(scan, key.inputs)
+        return Done(False, full.warnings, full.doubts, same, seconds=full.seconds)
 
     def _write_own(
         self,
         write: _Writer,
         scan: Subject,
         given: _Raw,
-        found: Sequence[PreparedVolume],
-        anchor: PreparedVolume,
+        found: Mapping[str, PreparedVolume],
         about: Mapping[str, Any],
     ) -> None:
         """Write the images of a scan on its own grid, its masks and its maps."""
-        paths, volumes = self.paths(scan), given.voxels.volumes
-        for path, volume, one in zip(paths.images.values(), volumes, found, strict=True):
-            write.volume(path, volume, one.corrected)
+        paths, anchor = self.paths(scan), found[given.anchor]
+        for channel, path in paths.images.items():
+            write.volume(path, given.volumes[channel], found[channel].corrected)
             if sidecar_of(path) != paths.record:
                 write.json(sidecar_of(path), about)
-        tissues = None if given.maps else anchor.tissues
-        write.regions(paths, volumes[0], anchor.brain, tissues, given.lesion)
+        like, tissues = given.volumes[scan.channels[0]], None if given.maps else anchor.tissues
+        write.regions(paths, like, anchor.brain, tissues, given.lesion)
         for path, own in zip(paths.tissues, given.maps, strict=False):
             dtype = own.stored.dtype.newbyteorder("=").name
             scaling = float(own.slope), float(own.inter)
@@ -338,7 +326,7 @@ class PrepareStep(Step):
         write: _Writer,
         scan: Subject,
         given: _Raw,
-        found: Sequence[PreparedVolume],
+        found: Mapping[str, PreparedVolume],
         about: Mapping[str, Any],
         resolution: float,
     ) -> None:
@@ -346,20 +334,22 @@ class PrepareStep(Step):
         paths = self.paths(scan, copy=True)
         size = f"{resolution:g} mm isotropic; aligned with the template by rotation and shift alone"
         geometry = {"Resolution": size, "SpatialReference": _TEMPLATE}
-        for channel, volume, one in zip(scan.channels, given.voxels.volumes, found, strict=True):
+        for channel, one in found.items():
             tissues = one.tissues
             if tissues is not None and not given.maps:  # as they are stored
                 tissues = (in_steps(tissues) * np.float32(STEP)).astype(np.float32)
             copy = aligned_copy(
                 one.corrected,
-                volume.affine,
+                given.volumes[channel].affine,
                 one.brain,
                 tissues=tissues,
                 lesion=given.lesion,
-                linear=found[scan.channels.index(_anchor(scan))].linear,
+                linear=found[given.anchor].linear,
                 resolution=resolution,
             )
-            like = _volume_on(copy.grid)
+            shape, affine = copy.grid
+            header, empty = new_nifti(shape, affine, "mni"), np.zeros(shape, np.uint8, order="F")
+            like = Volume("", (), empty, 1.0, 0.0, header, affine)
             write.volume(paths.images[channel], like, copy.image)
             own = {
                 **geometry,
@@ -368,26 +358,10 @@ class PrepareStep(Step):
                 "overlap": copy.overlap,
             }
             write.json(sidecar_of(paths.images[channel]), {**about, **own})
-            if channel == _anchor(scan):
+            if channel == given.anchor:
                 write.regions(paths, like, copy.brain, copy.tissues, copy.lesion)
                 for path in paths.shared[: 1 if copy.tissues is None else 2]:
                     write.json(path, geometry)
-
-
-class _Clock:
-    """Measures how long each step takes."""
-
-    def __init__(self) -> None:
-        self._step, self._since = "", time.perf_counter()
-        self.seconds: dict[str, float] = {}
-
-    def begin(self, step: str) -> None:
-        """Note that a step begins; an empty one ends the last."""
-        now = time.perf_counter()
-        if self._step:
-            spent = self.seconds.get(self._step, 0.0) + now - self._since
-            self.seconds[self._step] = round(spent, 2)
-        self._step, self._since = step, now
 
 
 # ── in memory ─────────────────────────────────────────────────────────────────────────────────────
@@ -398,14 +372,16 @@ class _Raw(NamedTuple):
 
     Attributes
     ----------
-    voxels : its images and masks.
+    volumes : its images, by channel.
+    anchor : the channel in which brain and tissues are found.
     brain, lesion : which voxels are inside the brain, and inside a lesion, in three dimensions.
     maps : its tissue probability maps, if they were given and are kept.
     files : all that was read.
     warnings : for the user.
     """
 
-    voxels: Voxels
+    volumes: dict[str, Volume]
+    anchor: str
     brain: BoolArray
     lesion: BoolArray | None
     maps: tuple[Volume, ...]
@@ -414,7 +390,6 @@ class _Raw(NamedTuple):
 
 
 def _anchor(scan: Subject) -> str:
-    """Return the channel in which brain and tissues are found."""
     return next((name for name in scan.channels if contrast_called(name) == T1W), scan.channels[0])
 
 
@@ -424,8 +399,9 @@ def _read_raw(scan: Subject, choices: Choices, max_bytes: int) -> _Raw:
         _refuse_unplaced(read_grid(image))
     found = scan if scan.mask is not None or choices.mask != BRAIN else replace(scan, mask=BRAIN)
     voxels = read_voxels(found, max_bytes=max_bytes)
+    volumes = dict(zip(scan.channels, voxels.volumes, strict=True))
+    volume = volumes[_anchor(scan)]
     warnings, maps, files = [*voxels.warnings], [], dict(voxels.files)
-    volume = voxels.volumes[scan.channels.index(_anchor(scan))]
     if choices.tissues == "given":
         for tissue, source in scan.tissues._asdict().items():
             called = "the tissue probability map"
@@ -438,13 +414,11 @@ def _read_raw(scan: Subject, choices: Choices, max_bytes: int) -> _Raw:
             files[tissue] = one.files
     for one in voxels.volumes:
         if missing := int(np.count_nonzero(~np.isfinite(one.stored))):
-            are = ("is", "was") if missing == 1 else ("are", "were")
-            cause = f"{plural(missing, 'voxel')} {are[0]} NaN or infinite, and {are[1]} set to 0"
-            warnings.append(f"{one.path}: {cause}")
+            warnings.append(f"{one.path}: {plural(missing, 'voxel')} NaN or infinite, set to 0")
     shape = volume.spatial_shape
     brain = voxels.inside[:].reshape(shape, order="F")
     lesion = None if voxels.lesion is None else voxels.lesion.reshape(shape, order="F")
-    return _Raw(voxels, brain, lesion, tuple(maps), files, tuple(warnings))
+    return _Raw(volumes, _anchor(scan), brain, lesion, tuple(maps), files, tuple(warnings))
 
 
 def _refuse_unplaced(volume: Volume) -> None:
@@ -457,46 +431,30 @@ def _refuse_unplaced(volume: Volume) -> None:
         raise FileError(volume.path, cause, "correct its sform or qform, or convert it again")
 
 
-def _prepare(
-    scan: Subject, given: _Raw, choices: Choices, clock: _Clock
-) -> tuple[list[PreparedVolume], tuple[str, ...]]:
-    """Prepare all channels; tissues are found in one of them. Return warnings, too."""
-    results: list[PreparedVolume] = []
-    warnings: tuple[str, ...] = ()
-    for channel, volume in zip(scan.channels, given.voxels.volumes, strict=True):
-        first = channel == _anchor(scan)
-        found = prepare_volume(
+def _prepare(given: _Raw, choices: Choices) -> dict[str, PreparedVolume]:
+    """Prepare all channels; tissues are found in one of them, unless they were given."""
+    found = {
+        channel: prepare_volume(
             volume,
             given.brain,
             lesion=given.lesion,
             bias_field=choices.bias_field,
-            tissues=first and choices.tissues == "found",
-            step=clock.begin,
+            tissues=channel == given.anchor and choices.tissues == "found",
         )
-        if first and given.maps:
-            found, warnings = _with_given_maps(found, given, volume)
-        results.append(found)
-    return results, warnings
-
-
-def _with_given_maps(
-    found: PreparedVolume, given: _Raw, volume: Volume
-) -> tuple[PreparedVolume, tuple[str, ...]]:
-    """Return a prepared scan with the tissues that it came with, divided by their sum."""
-    tissues: Map = np.stack([np.asarray(one.spatial_values, np.float32) for one in given.maps])
-    tissues = np.nan_to_num(tissues, posinf=0, neginf=0)
-    seen = found.brain if given.lesion is None else found.brain & ~given.lesion
-    sums = tissues[:, seen].sum(axis=0)
-    warnings: tuple[str, ...] = ()
-    if tissues.max() > 1 + _ROUNDING and (sums > 0).any():
-        whole = float(np.median(sums[sums > 0]))
-        tissues /= np.float32(whole)
-        if abs(whole - 1) > _NEARLY:
-            cause = f"the tissue probability maps add up to {whole:.4g} in the brain, not to 1"
-            path = given.maps[0].path
-            warnings = (f"{path}: {cause}; for volumes and picture, they were divided by it",)
-    measures = replace(found.measures, tissues_ml=tissue_volumes(tissues, seen, volume))
-    return found._replace(tissues=tissues, measures=measures), warnings
+        for channel, volume in given.volumes.items()
+    }
+    if given.maps:
+        one = found[given.anchor]
+        tissues: Map = np.stack([np.asarray(own.spatial_values, np.float32) for own in given.maps])
+        tissues = np.nan_to_num(tissues, posinf=0, neginf=0)
+        seen = one.brain if given.lesion is None else one.brain & ~given.lesion
+        sums = tissues[:, seen].sum(axis=0)
+        if tissues.max() > 1 + _ROUNDING and (sums > 0).any():  # percent, for example
+            tissues /= np.float32(np.median(sums[sums > 0]))
+        ml = tissue_volumes(tissues, seen, given.volumes[given.anchor])
+        measures = replace(one.measures, tissues_ml=ml)
+        found[given.anchor] = one._replace(tissues=tissues, measures=measures)
+    return found
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
@@ -572,12 +530,6 @@ def in_steps(tissues: Map) -> NDArray[np.uint8]:
     return levels
 
 
-def _volume_on(grid: TemplateGrid) -> Volume:
-    """Return an empty image on a grid over the template."""
-    header = new_nifti(grid.shape, grid.affine, "mni")
-    return Volume("", (), np.zeros(grid.shape, np.uint8, order="F"), 1.0, 0.0, header, grid.affine)
-
-
 # ── what has to be there ──────────────────────────────────────────────────────────────────────────
 
 
@@ -585,27 +537,17 @@ def check_requirements(study: Study) -> None:
     """Raise an error, before any work, where a package or something of a scan is missing."""
     step = PrepareStep.of(study)
     needed: set[str] = set()
-    copies: dict[Path, Subject] = {}
     for scan in study.scans:
         choices = step.choices(scan)
         needed |= {*choices.packages}
-        if choices.resolution is not None:
-            copy = step.paths(scan, copy=True).record
-            other = copies.setdefault(copy, scan)
-            if other is not scan:
-                cause = f"{scan.origin}: its aligned copy would be that of {other.path}"
-                raise FileError(scan.path, cause, "list one of them only")
         given = [tissue for tissue, source in scan.tissues._asdict().items() if source is not None]
         if given and not scan.tissues.complete and step.preparing.tissues != "find":
             cause = f"{scan.origin}: has a tissue map of {listed(given)} only"
             raise FileError(scan.path, cause, "give csf, gm and wm, or none of them")
-        if choices.mask == "brain":
-            anchor = _anchor(scan)
-            path = str(scan.images[anchor])
-            refuse_other_contrasts(path)
-            if (contrast := contrast_of(path, anchor)) != T1W:
-                cause = f"not a T1w image, but {contrast}; brains are found in T1w images only"
-                raise FileError(path, cause, "give its mask, in the column mask of the table")
+        path = str(scan.images[_anchor(scan)])
+        if choices.mask == "brain" and (contrast := contrast_of(path, _anchor(scan))) != T1W:
+            cause = f"not a T1w image, but {contrast}; brains are found in T1w images only"
+            raise FileError(path, cause, "give its mask, in the column mask of the table")
     needed |= {"torch"} if "deepbet" in needed else set()
     missing = [name for name in sorted(needed) if find_spec(name) is None]
     if missing:

@@ -72,11 +72,10 @@ def scans_to_prepare(scans: Sequence[Subject], source: Path) -> list[Subject]:
         for channel, image in scan.images.items():
             if channel != ANY_CHANNEL:
                 check_label("channel", channel)
-            path, given = str(image), scan.outputs[channel].metadata
+            path = str(image)
             inherited = inherited_metadata(path) if scan.name in of_bids else {}
-            stripped = {"SkullStripped": True} if given.get("SkullStripped") is True else {}
             output = preprocessed_name(entities, contrast_of(path, channel))
-            metadata = {"Sources": [_uri(path, source)], **stripped, **inherited}
+            metadata = {"Sources": [_uri(path, source)], **inherited}
             name = scan.outputs[channel].name
             outputs[channel] = Output(name, output, sidecar_of(output).as_posix(), metadata)
         first = next(iter(outputs.values())).image
@@ -226,26 +225,26 @@ def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:
 
 def _measured(scan: Subject, record: PreparationRecord) -> Row:
     known = record.measures
-    coarse = {
+    numbers = {
         "brain_ml": known.brain_ml,
         **dict(zip(("csf_ml", "gm_ml", "wm_ml"), known.tissues_ml or (), strict=False)),
-        "seconds": sum(record.seconds.values()),
-    }
-    fine = {
         **dict(zip(("field_min", "field_max"), known.field or (), strict=False)),
         "overlap": known.overlap,
         "likeness": known.likeness,
         "agreement": known.agreement,
+        "seconds": record.seconds,
     }
+    coarse = ("brain_ml", "csf_ml", "gm_ml", "wm_ml", "seconds")
     return {
         "name": scan.name,
         "subject": scan.person,
         "site": scan.site,
-        "mask": record.steps.get("mask"),
-        "bias_field": record.steps.get("bias field"),
-        "tissues": record.steps.get("tissues"),
-        **{name: f"{number:.1f}" for name, number in coarse.items() if number is not None},
-        **{name: f"{number:.3f}" for name, number in fine.items() if number is not None},
+        **{step.replace(" ", "_"): done for step, done in record.steps.items()},
+        **{
+            name: f"{number:.{1 if name in coarse else 3}f}"
+            for name, number in numbers.items()
+            if number is not None
+        },
         "doubts": "; ".join(doubt.kind for doubt in record.doubts) or None,
         "image": scan.output.image,
     }
