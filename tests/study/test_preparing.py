@@ -1,12 +1,11 @@
 """Prepared scans: their names, and how tissue probabilities are stored."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import nibabel
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given as drawn
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from phantoms import AFFINE, head, save, tissue_shares
@@ -16,7 +15,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import ANY_CHANNEL, Subject, TissueMaps
 from ndflow.options import Preparing
 from ndflow.study.plan import Study
-from ndflow.study.prepare_step import PrepareStep, contrast_of, in_steps
+from ndflow.study.prepare_step import PreparationRecord, PrepareStep, contrast_of, in_steps
 from ndflow.study.prepare_tables import scans_to_prepare
 from ndflow.study.steps import attempt
 from ndflow.study.table import named
@@ -25,7 +24,7 @@ from ndflow.study.tasks import Task
 SHARES = arrays(np.float32, (3, 5), elements=st.floats(0, 1, width=32))
 
 
-@given(SHARES, st.floats(0, 1))
+@drawn(SHARES, st.floats(0, 1))
 def test_probabilities_keep_their_sum_and_change_by_less_than_a_step(
     shares: np.ndarray, total: float
 ) -> None:
@@ -37,39 +36,43 @@ def test_probabilities_keep_their_sum_and_change_by_less_than_a_step(
     assert levels.sum(axis=0).max() <= 255
 
 
-@pytest.fixture
-def scan(tmp_path: Path) -> Subject:
-    return Subject(str(save(tmp_path / "a_T1w.nii.gz", head(shape=SMALL))), origin="row 2")
-
-
-def prepared(scan: Subject, folder: Path) -> Subject:
-    """Prepare a scan with all that it was given, and return what became of it."""
+@pytest.mark.parametrize(
+    ("dtype", "slope", "whole"),
+    [("uint8", 1 / 255, 1), ("int16", 1e-4, 1), ("float32", 1, 100), ("float64", 1, 1)],
+)
+def test_maps_that_were_given_are_copied_as_they_are_stored(
+    tmp_path: Path, dtype: str, slope: float, whole: float
+) -> None:
+    """Whatever their units; the tissues are measured, without the lesion."""
+    scan = head(shape=SMALL)
+    (lesion := np.zeros(SMALL, np.uint8))[:7] = 1
+    given, amounts = {}, []
+    for tissue, share in tissue_shares(SMALL).items():
+        stored = whole * np.maximum(share, 0) / slope
+        image = nibabel.Nifti1Image(stored.astype(dtype), AFFINE)
+        image.header.set_slope_inter(slope, 0)
+        nibabel.save(image, tmp_path / f"{tissue}.nii")
+        given[tissue] = str(tmp_path / f"{tissue}.nii")
+    for tissue in TissueMaps._fields:
+        share = nibabel.load(given[tissue]).get_fdata() / whole
+        amounts.append(share[(scan > 0) & (lesion == 0)].sum() * 8 / 1000)
+    subject = Subject(
+        str(save(tmp_path / "a_T1w.nii.gz", scan)),
+        lesion=str(save(tmp_path / "lesion.nii", lesion)),
+        tissues=TissueMaps(**given),
+    )
+    (raw,) = to_prepare(subject)
     preparing = Preparing(mask="nonzero", no_bias_field=True)
-    (raw,) = scans_to_prepare(named([scan]), folder)
-    step = PrepareStep.of(Study(folder / "out", [raw], preparing=preparing))
+    step = PrepareStep.of(Study(tmp_path / "out", [raw], preparing=preparing))
     task = Task(raw.name, {"step": step, "scan": raw})
     assert not attempt(task).result.kept
     assert attempt(task).result.kept
-    return step.prepared(raw)
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
-def test_maps_that_were_given_are_copied_as_they_are_stored(
-    scan: Subject, tmp_path: Path, dtype: str
-) -> None:
-    slope = {"uint8": 1 / 255, "int16": 1e-4}.get(dtype)
-    given = {}
-    for tissue, share in tissue_shares(SMALL).items():
-        stored = np.maximum(share, 0) / (slope or 1)
-        image = nibabel.Nifti1Image(stored.astype(dtype), AFFINE)
-        image.header.set_slope_inter(slope or 1, 0)
-        nibabel.save(image, tmp_path / f"{tissue}.nii")
-        given[tissue] = str(tmp_path / f"{tissue}.nii")
-    done = prepared(replace(scan, tissues=TissueMaps(**given)), tmp_path)
-    for tissue, path in done.tissues._asdict().items():
+    for tissue, path in step.prepared(raw).tissues._asdict().items():
         before, after = nibabel.load(given[tissue]), nibabel.load(path)
         assert after.get_data_dtype() == before.get_data_dtype()
         assert np.array_equal(after.get_fdata(), before.get_fdata())
+    measures = PreparationRecord.read(step.paths(raw).record).measures
+    assert measures.tissues_ml == pytest.approx(amounts, rel=1e-3)
 
 
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from unicodedata import normalize
@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from ndflow.errors import FileError
 from ndflow.files.outputs import sidecar_of, stem
-from ndflow.files.tables import read_delimited, write_table
+from ndflow.files.tables import write_table
 from ndflow.image.subject import ANY_CHANNEL, Output, Subject
 from ndflow.preparation.brain import ending_of
 from ndflow.study.bids_derivative import inherited_metadata
@@ -152,61 +152,25 @@ def _plain(name: str) -> str:
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
 
 Row = Mapping[str, str | None]
-Rows = Mapping[str, Row]  # by the prepared image
 
 
-def write_tables(
-    study: Study, records: Mapping[str, PreparationRecord]
-) -> tuple[list[str], list[Row]]:
-    """Write all tables; rows of other scans stay where the run was about part of a dataset.
-
-    Parameters
-    ----------
-    study : the preparation.
-    records : of the scans that did not fail, by their names.
-
-    Returns
-    -------
-    names, measured : of the tables, and the rows of that of the measures.
-    """
+def write_tables(study: Study, scans: Sequence[Subject]) -> list[str]:
+    """Write all tables about scans that were prepared, and return their names."""
     step = PrepareStep.of(study)
-    scans = [scan for scan in study.scans if scan.name in records]
     more = sorted({name for scan in scans for name in scan.covariates})
     images = study.channels if len(study.channels) > 1 else ("image",)
     columns = ("subject", "site", *images, "mask", "csf", "gm", "wm", "lesion", *more)
-
-    def listed(copy: bool) -> Rows:
-        found = {scan.output.image: step.prepared(scan, copy=copy) for scan in scans}
-        return {image: _listed(study, ready, images) for image, ready in found.items()}
-
-    measured = {scan.output.image: _measured(scan, records[scan.name]) for scan in scans}
-    tables: dict[str, tuple[Sequence[str], Rows]] = {
-        STUDY: (columns, listed(False)),
-        MEASURES: (_MEASURED, measured),
+    tables: dict[str, tuple[Sequence[str], list[Row]]] = {
+        STUDY: (columns, [_listed(study, step.prepared(scan), images) for scan in scans]),
+        MEASURES: (_MEASURED, [_measured(step, scan) for scan in scans]),
     }
     if step.preparing.resolution is not None:
-        tables[ALIGNED] = (columns, listed(True))
-    ours = {scan.output.image for scan in study.scans}
+        copies = [step.prepared(scan, copy=True) for scan in scans]
+        tables[ALIGNED] = (columns, [_listed(study, copy, images) for copy in copies])
     for name, (names, rows) in tables.items():
-        if study.partial and (study.folder / name).exists():
-            names, rows = tables[name] = _merged(study, name, names, rows, ours)
-        cells = ([row.get(column) for column in names] for row in rows.values())
+        cells = ([row.get(column) for column in names] for row in rows)
         write_table(study.folder / name, names, cells)
-    return [*tables], [*tables[MEASURES][1].values()]
-
-
-def _merged(
-    study: Study, name: str, columns: Sequence[str], rows: Rows, ours: Collection[str]
-) -> tuple[Sequence[str], Rows]:
-    """Return a table with the rows of other scans that are still there."""
-    there, lines = read_delimited(study.folder / name)
-    both = dict(rows)
-    for _, cells in lines:
-        row = dict(zip(there, cells, strict=True))
-        image = row.get("image") or row.get(study.channels[0]) or ""
-        if image not in ours and (study.folder / image).is_file():
-            both[image] = row
-    return list(dict.fromkeys((*columns, *there))), {key: both[key] for key in sorted(both)}
+    return [*tables]
 
 
 def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:
@@ -223,7 +187,8 @@ def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:
     return {**ready.covariates, "subject": ready.person, "site": ready.site, **relative}
 
 
-def _measured(scan: Subject, record: PreparationRecord) -> Row:
+def _measured(step: PrepareStep, scan: Subject) -> Row:
+    record = PreparationRecord.read(step.paths(scan).record)
     known = record.measures
     numbers = {
         "brain_ml": known.brain_ml,

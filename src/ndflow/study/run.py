@@ -7,7 +7,6 @@ averaged in an order that does not depend on them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 from ndflow._version import __version__, versions
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import folder_lock, remove_abandoned
-from ndflow.files.outputs import check_folder, make_folder, sidecar_of
+from ndflow.files.outputs import check_folder, make_folder
 from ndflow.files.stream import sha256_of
 from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance
@@ -29,7 +28,7 @@ from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.fit_step import FitStep, lacks_tissue_maps
 from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
-from ndflow.study.prepare_step import PACKAGES, PreparationRecord, PrepareStep, check_requirements
+from ndflow.study.prepare_step import PACKAGES, PrepareStep, check_requirements
 from ndflow.study.prepare_tables import ALIGNED, STUDY, write_tables
 from ndflow.study.references import References, compare_scans
 from ndflow.study.steps import NEW, Done, Pass, Step, check_readable, look, refuse_changed, run_step
@@ -217,7 +216,7 @@ class _Run:
                     kind="normalised" if study.preparing is None else "prepared",
                     **_source(study),
                 )
-        if study.partial and study.preparing is None:
+        if study.partial:
             return
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
             names = manifest.top_files(study)
@@ -251,7 +250,7 @@ class _Run:
         tried = dict.fromkeys(("prepare", "fit", "normalise"), names) if study.partial else None
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
             news = record_failures(folder, tried, self.stages) or last.kept < len(last.done)
-            if preparing or not study.partial:
+            if not study.partial:
                 self._conclude(decided, summary, news=news)
         return summary
 
@@ -260,6 +259,9 @@ class _Run:
         study, folder, found = self.study, self.study.folder, self.references
         failed = [] if self.prepared is None else [*self.prepared.failures]
         names = [SCANS, *self.written]
+        if study.preparing is not None:
+            done = self.passes["prepare"].done
+            names = write_tables(study, [scan for scan in study.scans if scan.name in done])
         for step in _steps(study):
             own = self.passes.get(step.name, Pass())
             failed += own.failures  # and so in all that follows
@@ -272,18 +274,9 @@ class _Run:
         outcome["balance"] = dict(summary.balance)
         if found is not None:
             outcome |= {"inputs": found.read, "made_from": found.made_from}
-        if study.preparing is not None:
-            done = [scan for scan in study.scans if scan.name in self.passes["prepare"].done]
-            paths = {scan.name: PrepareStep.of(study).paths(scan).record for scan in done}
-            records = {name: PreparationRecord.read(path) for name, path in paths.items()}
-            names, rows = write_tables(study, records)
-            names += [sidecar_of(str(row["image"])).as_posix() for row in rows]
-            sites = Counter(str(row["site"]) for row in rows if row["site"] not in (None, "n/a"))
-            outcome |= {"scans": len(rows), "sites": dict(sorted(sites.items()))}
         outputs = {name: sha256_of(folder / name) for name in names}
-        if not study.partial:
-            stale = {name for name in self.known if "/" not in name and name not in outputs}
-            manifest.remove_unchanged(folder, stale - {REPORT})
+        stale = {name for name in self.known if "/" not in name and name not in outputs}
+        manifest.remove_unchanged(folder, stale - {REPORT})
         self._record(decided, outputs, finished=True, **outcome)
 
     def _record(self, study: Study, outputs: Mapping[str, str], **outcome: Any) -> None:
