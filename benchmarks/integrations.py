@@ -47,13 +47,17 @@ def volume() -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
 
 def work(voxels: NDArray[Any], mask: NDArray[np.bool_] | None) -> Work:
     known, new = (VolumeNormaliser("builtin:T1w", remember=many) for many in (1, 0))
-    result = known(voxels, mask)
-    record = record_map(result.imap, voxels, mask)
+    record = record_map(known.map_of(voxels, mask), voxels, mask)
+    result = apply_recorded(record, voxels)
+
+    def normalised(by: VolumeNormaliser) -> NDArray[Any]:
+        return apply_recorded(record_map(by.map_of(voxels, mask), voxels, mask), voxels)
+
     return {
         "copy": (voxels.copy, None),
-        "known": (lambda: known(voxels, mask), KNOWN),
-        "new": (lambda: new(voxels, mask), NEW),
-        "undo": (lambda: apply_recorded(record, result.voxels, inverse=True), None),
+        "known": (lambda: normalised(known), KNOWN),
+        "new": (lambda: normalised(new), NEW),
+        "undo": (lambda: apply_recorded(record, result, inverse=True), None),
         **torchio_work(voxels),
         **monai_work(voxels, mask),
     }

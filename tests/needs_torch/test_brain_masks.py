@@ -6,18 +6,14 @@ import nibabel
 import numpy as np
 import pytest
 import torch
-from commands import typed
 from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
 from numpy.typing import NDArray
-from studies import read_json, read_tsv, record_of, write_tsv
 
 from ndflow.errors import FileError
 from ndflow.image.read import read_volume
-from ndflow.preparation.brain import brain_mask, deepbet_version
+from ndflow.preparation.brain import brain_mask
 
 BoolArray = NDArray[np.bool_]
-
-PEOPLE = ("sub-HH027", "sub-UCLA003")
 
 
 def dice(one: BoolArray, other: BoolArray) -> float:
@@ -35,24 +31,12 @@ def found(head: Path) -> BoolArray:
     return brain_mask(read_volume(head))
 
 
-@pytest.mark.parametrize("person", ["sub-HH030", "sub-NSK011", "sub-UCLA003"])
+@pytest.mark.parametrize("person", ["sub-HH030", "sub-UCLA003"])
 def test_they_agree_with_masks_of_others(person: str, cohort_folder: Path) -> None:
     (image,) = cohort_folder.glob(f"{person}/**/{person}_T1w.nii.gz")
     (other,) = cohort_folder.glob(f"{person}/**/{person}_desc-brain_mask.nii.gz")
     truth = np.asarray(nibabel.load(other).dataobj) > 0
     assert dice(brain_mask(read_volume(image)), truth) > 0.94
-
-
-def test_the_brain_of_a_head_is_as_large_as_that_person_s_brain(
-    head: Path, found: BoolArray, cohort_folder: Path
-) -> None:
-    (other,) = cohort_folder.glob("sub-HH027/**/sub-HH027_desc-brain_mask.nii.gz")
-    image, truth = nibabel.load(head), nibabel.load(other)
-    volumes = [
-        np.count_nonzero(inside) * abs(np.linalg.det(affine[:3, :3]))
-        for inside, affine in ((found, image.affine), (np.asarray(truth.dataobj), truth.affine))
-    ]
-    assert volumes[0] == pytest.approx(volumes[1], rel=0.05)
 
 
 def test_the_same_image_gives_the_same_mask_and_nothing_else_changes(
@@ -93,26 +77,3 @@ def test_what_is_no_head_is_refused(values: NDArray[np.float64], message: str) -
     image = nibabel.Nifti1Image(values, np.diag([4.0, 4.0, 4.0, 1.0]))
     with pytest.raises(FileError, match=message):
         brain_mask(read_volume(image))
-
-
-def test_a_scan_is_normalised_inside_its_brain(
-    head: Path, found: BoolArray, tmp_path: Path
-) -> None:
-    typed("fit", head, "--mask", "brain", "-o", tmp_path / "target.json", "-q")
-    output = tmp_path / "out.nii.gz"
-    words = ("--to", tmp_path / "target.json", "--mask", "brain", "--set", "outside=zero", "-q")
-    typed("normalise", head, *words, "-o", output)
-    settings = record_of(output)["settings"]
-    assert (settings["mask"], settings["deepbet"]) == ("brain", deepbet_version())
-    assert not np.asarray(nibabel.load(output).dataobj)[~found].any()
-
-
-def test_a_study_finds_all_brains(heads: Path, found: BoolArray, tmp_path: Path) -> None:
-    rows = [{"image": heads / f"{one}_T1w.nii.gz", "subject": one} for one in PEOPLE]
-    out = tmp_path / "out"
-    table = write_tsv(tmp_path / "t.tsv", rows)
-    typed("cohort", table, out, "--mask", "brain", "--jobs", 2, "--no-report", "-q")
-    masks = [out / row["mask"] for row in read_tsv(out / "scans.tsv")]
-    assert np.array_equal(np.asarray(nibabel.load(masks[0]).dataobj) > 0, found)
-    assert read_json(out / "provenance.json")["versions"]["deepbet"] == deepbet_version()
-    typed("verify", out, "-q")

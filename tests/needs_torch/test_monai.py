@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from monai.data import (
-    CacheDataset,
     DataLoader,
     Dataset,
     MetaTensor,
@@ -16,11 +15,11 @@ from monai.data import (
     decollate_batch,
     set_track_meta,
 )
-from monai.transforms import Compose, EnsureTyped, Flip, Flipd, Invertd, LoadImaged, Rotate90d
-from phantoms import AFFINE, head, radii, save, voxels_of
+from monai.transforms import Compose, EnsureTyped, Flip, Flipd, Invertd, Rotate90d
+from phantoms import AFFINE, head, radii
 
 import ndflow
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import InvalidValueError
 from ndflow.integrations.monai import NDFlow, NDFlowd
 
 SHAPE = (24, 22, 20)
@@ -59,15 +58,7 @@ def test_the_result_is_that_of_normalise(kind: Any) -> None:
     assert result.dtype == torch.float32
     assert np.array_equal(result[0].numpy(), expected())
     assert np.array_equal(np.asarray(given), voxels()[None])  # not changed
-
-
-def test_metadata_are_kept_and_the_operation_is_noted() -> None:
-    given = image(3)
-    result = NDFlow(REFERENCE)(given)
-    assert result.meta["subject"] == 3
-    assert np.array_equal(result.affine, AFFINE)
     assert [one["class"] for one in result.applied_operations] == ["NDFlow"]
-    assert not given.applied_operations
 
 
 def test_a_mask_as_key_as_function_and_as_it_is() -> None:
@@ -102,20 +93,6 @@ def test_each_key_may_have_its_own_reference() -> None:
     assert np.array_equal(result["t1"][0].numpy(), expected(0))
     assert np.array_equal(result["flair"][0].numpy(), expected(1, to=OTHER))
     assert result["age"] == 40
-
-
-def test_slices_are_images_too() -> None:
-    flat = voxels()[:, :, 10][None]
-    result = NDFlow(REFERENCE)(flat)
-    assert np.array_equal(result[0], np.asarray(ndflow.normalise(flat[0], to=REFERENCE).image))
-
-
-def test_a_map_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    transform = NDFlowd("image", REFERENCE)
-    first = transform({"image": image()})["image"]
-    (normaliser,) = transform.transforms["image"].normalisers
-    monkeypatch.setattr(type(normaliser), "_found", None)
-    assert transform({"image": image()})["image"].equal(first)
 
 
 # ── the way back ─────────────────────────────────────────────────────────────────────────────────
@@ -169,15 +146,8 @@ def test_spawned_workers_do_the_same() -> None:
         found.append([one["image"] for batch in loader for one in decollate_batch(batch)])
     for seed, (spawned, forked) in enumerate(zip(*found, strict=True)):
         assert spawned.equal(forked)
-        back = Compose(steps).inverse({"image": spawned})["image"]
+        back = NDFlowd("image", OTHER).inverse({"image": spawned})["image"]  # any instance
         assert (back - image(seed)).abs().max() < 0.05
-
-
-def test_another_instance_undoes_it_too() -> None:
-    one, another = NDFlowd("image", REFERENCE), NDFlowd("image", OTHER)
-    result = one({"image": image()})
-    back = another.inverse(result)
-    assert (back["image"] - image()).abs().max() < 0.01
 
 
 def test_without_a_trace_nothing_can_be_undone() -> None:
@@ -195,33 +165,17 @@ def test_without_a_trace_nothing_can_be_undone() -> None:
     assert np.array_equal(result[0].numpy(), expected())
 
 
-def test_a_cache_holds_normalised_images(pipeline: Compose) -> None:
-    data = CacheDataset([sample(0)], pipeline, progress=False)
-    assert data[0]["image"].equal(pipeline(sample(0))["image"])
-
-
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_reference_for_several_channels_is_ambiguous() -> None:
+def test_channels_must_fit_the_references_and_the_mask() -> None:
     both = torch.cat([image(0), image(1)])
     with pytest.raises(InvalidValueError, match="2 channels, but reference is for 1"):
         NDFlow(REFERENCE)(both)
-    with pytest.raises(InvalidValueError, match="has 1 channel, but reference is for 2"):
-        NDFlow([REFERENCE, REFERENCE])(image())
-
-
-def test_what_does_not_fit_is_refused_in_words() -> None:
     with pytest.raises(InvalidValueError, match="EnsureChannelFirst adds it"):
         NDFlow(REFERENCE)(voxels()[0])
     with pytest.raises(InvalidValueError, match=r"the mask has the shape \(1, 3, 4, 5\)"):
         NDFlow(REFERENCE)(image(), np.ones((1, 3, 4, 5)))
-    with pytest.raises(KeyError, match="b"):
-        NDFlowd(("a", "b"), {"a": REFERENCE})
-    with pytest.raises(FileError, match="nowhere"):
-        NDFlow("nowhere.json")
-    with pytest.raises(FileError, match="no voxels are finite and not 0"):
-        NDFlow(REFERENCE)(torch.zeros(1, *SHAPE))
 
 
 def test_missing_keys() -> None:
@@ -232,19 +186,12 @@ def test_missing_keys() -> None:
     result = lenient(sample(0))
     assert set(result) == {"image", "brain"}
     assert set(lenient.inverse(result)) == {"image", "brain"}
-    with pytest.raises(KeyError, match="no mask with the key 'brain'"):
-        lenient({"image": image()})
+    for more in ({}, {"brain": None}):
+        with pytest.raises(KeyError, match="no mask with the key 'brain'"):
+            lenient({"image": image(), **more})
 
 
 # ── as people use it ─────────────────────────────────────────────────────────────────────────────
-
-
-def test_from_files(tmp_path: Any) -> None:
-    path = save(tmp_path / "scan.nii.gz", voxels())
-    steps = [LoadImaged("image", ensure_channel_first=True), NDFlowd("image", REFERENCE)]
-    result = Compose(steps)({"image": path})["image"]
-    ndflow.normalise(path, to=REFERENCE, output=tmp_path / "out.nii.gz")
-    assert np.array_equal(result[0].numpy(), voxels_of(tmp_path / "out.nii.gz", None))
 
 
 def test_examples_give_what_they_say() -> None:
@@ -264,8 +211,3 @@ def test_predicted_labels_go_the_way_back_but_keep_their_values() -> None:
         done | {"pred": done["image"]}
     )
     assert np.allclose(undone["pred"], image(), atol=0.1)
-
-
-def test_a_mask_that_is_none_is_not_taken_for_no_mask() -> None:
-    with pytest.raises((KeyError, RuntimeError), match="no mask with the key 'brain'"):
-        NDFlowd("image", REFERENCE, mask="brain")({"image": image(), "brain": None})

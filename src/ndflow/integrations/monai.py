@@ -204,18 +204,13 @@ class NDFlowd(MapTransform, InvertibleTransform):  # type: ignore[misc]
     ) -> None:
         MapTransform.__init__(self, keys, allow_missing_keys)
         self.mask_key = None if callable(mask) else mask
-
-        def to(one: AnyTarget | Sequence[AnyTarget]) -> NDFlow:
-            function = mask if callable(mask) else None
-            return NDFlow(
-                one, mask=function, scale=scale, range=range, remember=remember, folder=folder
-            )
-
+        shared: dict[str, Any] = {"mask": mask if callable(mask) else None, "scale": scale}
+        shared |= {"range": range, "remember": remember, "folder": folder}
         self.transforms: dict[Hashable, NDFlow]
         if isinstance(reference, Mapping):
-            self.transforms = {key: to(reference[key]) for key in self.keys}
+            self.transforms = {key: NDFlow(reference[key], **shared) for key in self.keys}
         else:
-            self.transforms = dict.fromkeys(self.keys, to(reference))
+            self.transforms = dict.fromkeys(self.keys, NDFlow(reference, **shared))
 
     def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Normalise the images of a dictionary, and return a new one."""

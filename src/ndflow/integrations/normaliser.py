@@ -24,7 +24,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from ndflow import density
 from ndflow._version import RESULTS
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
-from ndflow.image.mask import MIN_VOXELS, BoolArray, read_mask
+from ndflow.image.mask import MIN_VOXELS, BoolArray
 from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, method_of
@@ -55,21 +55,8 @@ from ndflow.transport import IntensityMap
 RecordedMap = dict[str, Any]
 
 
-class NormalisedVolume(NamedTuple):
-    """A normalised volume.
-
-    Attributes
-    ----------
-    voxels : 32-bit floats, in the shape of what went in.
-    imap : the map that made them.
-    """
-
-    voxels: NDArray[np.float32]
-    imap: IntensityMap
-
-
 class VolumeNormaliser:
-    """Bring volumes in memory to a reference.
+    """Find the maps that bring volumes in memory to a reference.
 
     It may be used by several threads at once, and sent to other processes, which then remember
     maps of their own, or share those in a folder.
@@ -87,9 +74,8 @@ class VolumeNormaliser:
     --------
     >>> generator = np.random.default_rng(0)
     >>> scan = generator.normal(300, 40, size=(20, 20, 20)).astype(np.float32)
-    >>> normaliser = VolumeNormaliser("builtin:T1w")
-    >>> result = normaliser(scan)
-    >>> bool(490 < result.voxels.mean() < 510)
+    >>> imap = VolumeNormaliser("builtin:T1w").map_of(scan)
+    >>> bool(490 < apply_recorded(record_map(imap, scan), scan).mean() < 510)
     True
     """
 
@@ -132,18 +118,13 @@ class VolumeNormaliser:
         vars(self).update(state)
         self._start()
 
-    def __call__(self, voxels: NDArray[Any], mask: NDArray[Any] | None = None) -> NormalisedVolume:
-        """Normalise a volume.
+    def map_of(self, voxels: NDArray[Any], mask: BoolArray | None = None) -> IntensityMap:
+        """Return the map of a volume.
 
         Parameters
         ----------
         voxels : real numbers, in three dimensions or fewer.
-        mask : of the same shape, not zero inside. Default: all voxels but 0.
-
-        Returns
-        -------
-        NormalisedVolume
-            The new volume, and the map that made it.
+        mask : of the same shape, True inside. Default: all voxels but 0.
 
         Raises
         ------
@@ -152,12 +133,10 @@ class VolumeNormaliser:
         InvalidValueError
             Where `voxels` are not a volume, or the mask has another shape.
         """
-        imap = self.map_of(voxels, mask)
-        return NormalisedVolume(map_array(voxels, imap, _inside(voxels, mask), None), imap)
-
-    def map_of(self, voxels: NDArray[Any], mask: NDArray[Any] | None = None) -> IntensityMap:
-        """Return the map of a volume, parameters as for a call."""
-        chosen = _chosen(voxels, _inside(voxels, mask))
+        read_grid(voxels)  # refuses what is not a volume of real numbers
+        if mask is not None and mask.shape != voxels.shape:
+            _count(voxels, mask)  # says so
+        chosen = _chosen(voxels, mask)
         digest = hashlib.sha256(f"{self._settings} {chosen.dtype.str} ".encode())
         digest.update(chosen.view(np.uint8).data)
         key = digest.hexdigest()
@@ -177,7 +156,7 @@ class VolumeNormaliser:
         return imap
 
     def _found(
-        self, voxels: NDArray[Any], mask: NDArray[Any] | None, chosen: NDArray[Any]
+        self, voxels: NDArray[Any], mask: BoolArray | None, chosen: NDArray[Any]
     ) -> IntensityMap:
         """Find the map of a volume, from its voxels that count."""
         if chosen.size < MIN_VOXELS:
@@ -208,7 +187,7 @@ class VolumeNormaliser:
 
 
 def record_map(
-    imap: IntensityMap, voxels: NDArray[Any], mask: NDArray[np.bool_] | None = None
+    imap: IntensityMap, voxels: NDArray[Any], mask: BoolArray | None = None
 ) -> RecordedMap:
     """Return how a volume is mapped, as numbers, lists and dictionaries.
 
@@ -252,31 +231,17 @@ def apply_recorded(
     imap = IntensityMap.from_dict(record["map"])
     if inverse:  # zeros inside the mask are no zeros any more, and those outside stay
         return map_array(voxels, imap.inverse(), None, None)
-    inside: NDArray[np.bool_] | None = None
+    inside: BoolArray | None = None
     if record["zeros"] and record["shape"] == list(voxels.shape):
         inside = np.zeros(voxels.shape, np.bool_)
         inside.flat[record["zeros"]] = True
     return map_array(voxels, imap, inside, None)
 
 
-def _count(voxels: NDArray[Any], mask: NDArray[Any] | None) -> None:
+def _count(voxels: NDArray[Any], mask: BoolArray | None) -> None:
     """Read and count a volume as the commands do, for the sake of their messages."""
     subject = Subject({"image": voxels}, mask)
     count_voxels(subject, read_voxels(subject, max_bytes=Options.max_bytes))
-
-
-def _inside(voxels: NDArray[Any], mask: NDArray[Any] | None) -> BoolArray | None:
-    """Return which voxels are inside a mask, by the rules of `ndflow.image.mask`."""
-    read_grid(voxels)  # refuses what is not a volume of real numbers
-    if mask is None:
-        return None
-    if mask.shape != voxels.shape:
-        _count(voxels, mask)  # says so
-    if mask.dtype == np.bool_:
-        return mask
-    turned = mask.ndim <= 3  # in C order, as most arrays are
-    inside: BoolArray = read_mask(mask.T).inside.T if turned else read_mask(mask).inside
-    return inside.reshape(mask.shape)
 
 
 def _chosen(voxels: NDArray[Any], inside: BoolArray | None) -> NDArray[Any]:

@@ -28,7 +28,12 @@ from ndflow.values import FloatArray, short
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-    from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+    from sklearn.utils.validation import (
+        _check_sample_weight,
+        check_array,
+        check_is_fitted,
+        validate_data,
+    )
 except ImportError as error:
     raise ImportError(
         "ndflow.integrations.sklearn needs scikit-learn 1.6 or later, which cannot be imported "
@@ -123,7 +128,9 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             Data or weights that scikit-learn refuses, or a target with other features.
         """
         values = validate_data(self, X, dtype=_FLOATS, ensure_min_samples=2)
-        weights = _weights(sample_weight, len(values))
+        weights = _check_sample_weight(
+            sample_weight, values, dtype=np.float64, ensure_non_negative=True
+        )
         rows, counts = joined(values.astype(np.float64), weights)
         densities = [_density(column, counts, self.truncation) for column in rows.T]
         triples = zip(rows.T, densities, self._goals(), strict=True)
@@ -200,20 +207,6 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
                 f"target has {len(goals)} features, but X has {d}; it must have one, or as many"
             )
         return goals * d if len(goals) == 1 else goals
-
-
-def _weights(sample_weight: ArrayLike | None, count: int) -> FloatArray:
-    if sample_weight is None:
-        return np.ones(count)
-    weights: FloatArray = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-    )
-    if weights.shape != (count,) or (weights < 0).any() or not weights.any():
-        raise InvalidValueError(
-            f"sample_weight must have a number for each of the {count} rows of X, none negative "
-            f"and not all zero"
-        )
-    return weights
 
 
 def _density(column: FloatArray, counts: FloatArray, truncation: int) -> GaussianMixture | None:
