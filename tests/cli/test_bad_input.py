@@ -141,8 +141,7 @@ bids {raw} {out} group --derivatives no → no: no such folder
 bids {raw} {raw} group --force → {raw}
 bids {raw} {other} group --force → {other}
 bids {raw} {out} group --prepare --mask auto → --prepare
-prepare {table} → give
-prepare {flair} -o {out} → {flair} | T1w
+prepare {table} → OUT
 prepare {table} {out} --space Talairach → --space
 prepare {table} {out} --resolution 2 → resolution
 prepare {table} {out} --space MNI --resolution 0.4 → resolution

@@ -199,7 +199,7 @@ def test_a_result_that_was_changed_by_hand_is_kept_until_it_is_given_as_input(
 def test_brains_are_found(run: Run, deepbet: StandIn, tmp_path: Path) -> None:
     save(tmp_path / "a.nii.gz", head(), AFFINE @ np.diag([3.0, 3.0, 3.0, 1.0]))  # of a brain's size
     out = tmp_path / "out"
-    words = ("prepare", tmp_path / "a.nii.gz", "-o", out, *PLAIN, "--mask", "brain")
+    words = ("prepare", tmp_path, out, *PLAIN, "--mask", "brain")
     assert run(*words).code == 0
     record = read_json(out / "sub-a/anat/sub-a_desc-preproc_T1w.json")
     assert record["steps"]["mask"] == "brain"

@@ -15,8 +15,8 @@ from phantoms import head, save
 
 import ndflow
 from ndflow.cli.commands import demo as cmd_doctor
+from ndflow.cli.console import Terminated, raise_if_signalled, signals_raised
 from ndflow.cli.scans import typed_subjects
-from ndflow.cli.signals import Terminated, raise_if_signalled, signals_raised
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject, TissueMaps
 

@@ -18,8 +18,7 @@ def test_a_raw_head_is_prepared_without_a_doubt(
     heads: Path, cohort_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    head = heads / "sub-HH027_T1w.nii.gz"
-    typed("prepare", head, "-o", out, "-q")
+    typed("prepare", heads, out, "--pattern", "sub-HH027_T1w.nii.gz", "-q")
     record = read_json(out / f"{MADE}_desc-preproc_T1w.json")
     assert record["steps"] == {"mask": "brain", "bias field": "corrected", "tissues": "found"}
     assert {*record["versions"]} >= {"SimpleITK", "picsl_greedy", "deepbet", "nilearn", "torch"}

@@ -34,12 +34,10 @@ from cyclopts import (
 from ndflow._version import __version__
 from ndflow.cli.commands.demo import demo, doctor
 from ndflow.cli.commands.evaluate import evaluate, report, verify
-from ndflow.cli.commands.fit import fit, reference
-from ndflow.cli.commands.normalise import apply, normalise
+from ndflow.cli.commands.scans import apply, fit, normalise, reference
 from ndflow.cli.commands.study import bids, cohort, prepare
-from ndflow.cli.console import print_error, print_text
+from ndflow.cli.console import Terminated, print_error, signals_raised
 from ndflow.cli.options import OPTIONS, explain_expert, shown_default
-from ndflow.cli.signals import Terminated, signals_raised
 from ndflow.errors import NdflowError
 
 _COMMANDS: list[Callable[..., int]] = [normalise, prepare, cohort, bids, reference, fit, apply]
@@ -47,10 +45,6 @@ _COMMANDS += [evaluate, report, verify, demo, doctor]
 COMMANDS = {command.__name__: command for command in _COMMANDS}
 
 _ALIASES = {"normalise": "normalize"}
-_USAGE = {
-    "prepare": "Usage: ndflow prepare [OPTIONS] TABLE OUT",
-    "cohort": "Usage: ndflow cohort [OPTIONS] TABLE OUT",
-}
 
 app = App(
     name="ndflow",
@@ -62,7 +56,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 for _place, (_name, _command) in enumerate(COMMANDS.items()):
-    app.command(_command, alias=_ALIASES.get(_name), sort_key=_place, usage=_USAGE.get(_name))
+    app.command(_command, alias=_ALIASES.get(_name), sort_key=_place)
 
 
 def run() -> int:
@@ -73,7 +67,7 @@ def run() -> int:
     _usable_streams()
     typed = sys.argv[1:]
     if ("--set", "help") in pairwise(typed) or "--set=help" in typed:
-        print_text(explain_expert())
+        print(explain_expert())
         return 0
     try:
         with signals_raised():
@@ -129,18 +123,8 @@ def _usage_error(error: CycloptsError, typed: Sequence[str]) -> str:
     text = text.replace("requires an argument", "is missing or has no value")
     if isinstance(error, UnusedCliTokensError):
         text = f"Unexpected argument: {shlex.join(error.unused_tokens or ())}"
-    see = f"see ndflow {command}--help"
-    if text.endswith("?"):
-        return f"{text} {see.capitalize()}"
-    return f"{text.rstrip('., ')}; {_order_hint(error, typed) if command else ''}{see}"
-
-
-def _order_hint(error: CycloptsError, typed: Sequence[str]) -> str:
-    """Return a hint if an option that takes several values may have swallowed the arguments too."""
+    text, see = text.rstrip("., "), f"see ndflow {command}--help"
     argument = error.argument if isinstance(error, MissingArgumentError) else None
-    if argument is None or argument.name.startswith("-"):
-        return ""
-    given = {word.partition("=")[0] for word in typed}
-    known = app[typed[0]].assemble_argument_collection()
-    lists = [one.name for one in known if one.parameter.consume_multiple and given & {*one.names}]
-    return f"it goes before {' and '.join(sorted(lists))}; " if lists else ""
+    if argument and not argument.name.startswith("-"):
+        text += "; it goes before options that take several values, such as --mask"
+    return f"{text} {see.capitalize()}" if text.endswith("?") else f"{text}; {see}"

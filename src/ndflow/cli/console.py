@@ -1,15 +1,28 @@
-"""What a command prints: results to stdout; errors, warnings and progress to stderr."""
+"""The terminal: what a command prints on it, and the signals that stop a command.
+
+Results go to stdout; errors, warnings and progress to stderr.
+
+A command stops on Ctrl-C (SIGINT), when the system asks for it (SIGTERM), or with the terminal
+(SIGHUP). A signal raises an exception wherever the program happens to be. If that is in a
+destructor, Python ignores the exception and the program would continue; so signals are remembered,
+and `raise_if_signalled` raises the exception again after each scan. Libraries may turn it into
+another exception; what fails after a signal counts as stopped by it.
+
+A signal that is ignored when the program starts stays ignored: that is how ``nohup`` keeps a run
+alive, and how shells keep Ctrl-C from jobs in the background.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self
-
-from ndflow.cli.signals import raise_if_signalled
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 if TYPE_CHECKING:
     from ndflow.cli.options import Verbosity
@@ -20,23 +33,17 @@ def print_error(message: str, details: str = "") -> None:
     """Print an error on one line, and details below it."""
     print_line(f"error: {message}")
     if details:
-        _print(details.rstrip())
+        print(details.rstrip(), file=sys.stderr)
 
 
 def print_line(message: str) -> None:
     """Print a message on one line, to a terminal or a log."""
-    _print(_line(message))
+    print(_line(message), file=sys.stderr)
 
 
 def print_result(result: str) -> None:
     """Print a result on one line, to stdout."""
-    print_text(f"{_line(result)}\n")
-
-
-def print_text(text: str) -> None:
-    """Print a text to stdout."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    print(_line(result), flush=True)
 
 
 def _line(message: str) -> str:
@@ -45,10 +52,6 @@ def _line(message: str) -> str:
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
         for c in message
     )
-
-
-def _print(text: str) -> None:
-    print(text.encode("utf-8", "backslashreplace").decode(), file=sys.stderr)
 
 
 # ── progress ──────────────────────────────────────────────────────────────────────────────────────
@@ -96,9 +99,7 @@ class ProgressDisplay:
         self._bars: Any = None
         self._tasks: dict[str, Any] = {}
         self._said: set[str] = set()
-        self._total = self._done = 0
-        self._unit = "scan"
-        self._started = self._printed = 0.0
+        self._done = 0
 
     def __enter__(self) -> Self:
         return self
@@ -110,13 +111,14 @@ class ProgressDisplay:
         """Note that a step over `total` scans begins."""
         self._total, self._done = total, 0
         self._unit = _UNITS.get(stage.rpartition(": ")[2], "scan")  # in the demo: of a study
+        self._count = f"{total} {self._unit}{'s' if total != 1 else ''}"
         self._started = self._printed = time.monotonic()
         if self._on_terminal:
             if self._bars is None:
                 self._bars = self._stack.enter_context(_bars())
             self._tasks[stage] = self._bars.add_task(stage, total=total)
         elif self._lines:
-            print_line(f"{stage}: {self._count()}" if self._unit else stage)
+            print_line(f"{stage}: {self._count}" if self._unit else stage)
 
     def step(self, stage: str, outcome: Outcome) -> None:
         """Note the outcome of a scan."""
@@ -135,14 +137,7 @@ class ProgressDisplay:
             self._printed = time.monotonic()
             rate = self._done / (self._printed - self._started)
             left = timedelta(seconds=round((self._total - self._done) / rate))
-            print_line(
-                f"{stage}: {self._done} of {self._count()}, {rate:.3g} per second, {left} left"
-            )
-
-    def _count(self) -> str:
-        from ndflow.values import plural
-
-        return plural(self._total, self._unit or "part")
+            print_line(f"{stage}: {self._done} of {self._count}, {rate:.3g}/s, {left} left")
 
 
 def _bars() -> Any:
@@ -163,3 +158,73 @@ def _bars() -> Any:
         TimeRemainingColumn(elapsed_when_finished=True),
         console=Console(stderr=True),
     )
+
+
+# ── signals ───────────────────────────────────────────────────────────────────────────────────────
+
+_received: list[int] = []
+_MOMENT = 0.5  # seconds by which a signal may reach us later than our workers
+_NUMBERS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+
+
+class Terminated(BaseException):
+    """The system has asked the program to stop (SIGTERM), or the terminal has gone (SIGHUP).
+
+    Attributes
+    ----------
+    code : the exit code, as shells count: 128 and the number of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        gone = signal.Signals(number).name == "SIGHUP"
+        super().__init__("the terminal was closed" if gone else "terminated")
+        self.code = 128 + number
+
+
+@contextmanager
+def signals_raised() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGINT, and Terminated on the others, while the block runs."""
+    _received.clear()
+    heeded = [number for number in _NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, _handle) for number in heeded}
+    hook, sys.unraisablehook = sys.unraisablehook, _unraisable
+    of_threads, threading.excepthook = threading.excepthook, _failed_thread
+    try:
+        yield
+    except Exception:
+        raise_if_signalled()  # what fails after a signal fails because of it
+        raise
+    finally:
+        sys.unraisablehook, threading.excepthook = hook, of_threads
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def raise_if_signalled() -> None:
+    """Raise the exception of a signal that has arrived but was ignored by a destructor."""
+    if _received:
+        _stop(_received[-1])
+
+
+def _handle(number: int, _: FrameType | None) -> None:
+    _received.append(number)
+    _stop(number)
+
+
+def _stop(number: int) -> NoReturn:
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+
+
+def _failed_thread(error: threading.ExceptHookArgs) -> None:
+    """Silence threads that watch workers, where these got a signal too and have ended."""
+    time.sleep(_MOMENT)
+    if not _received:
+        threading.__excepthook__(error)
+
+
+def _unraisable(error: Any) -> None:
+    """Silence 'exception ignored' notes caused by our signals."""
+    if not isinstance(error.exc_value, KeyboardInterrupt | Terminated):
+        sys.__unraisablehook__(error)

@@ -15,31 +15,26 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ndflow._version import installing
-from ndflow.cli.console import ProgressDisplay, print_error, print_text
+from ndflow.cli.console import ProgressDisplay, print_error, raise_if_signalled
 from ndflow.cli.options import Verbosity
-from ndflow.cli.signals import raise_if_signalled
-from ndflow.errors import FileError
 from ndflow.image.subject import count_by_site
 from ndflow.study.checks import SiteDistances, doubt_counts
-from ndflow.study.finished import page_is_current, results_fingerprint
-from ndflow.study.plan import EVALUATION, EVALUATION_RECORD, FIGURES, REPORT, Study
+from ndflow.study.finished import page_is_current
+from ndflow.study.plan import EVALUATION, FIGURES, REPORT, Study
 from ndflow.study.run import Summary
 from ndflow.study.tasks import FAILURES
-from ndflow.subject.records import EvaluationRecord
 from ndflow.values import plural
 
 if TYPE_CHECKING:
     from ndflow.evaluation.save import Evaluation
 
 _COLUMN = 11  # of the text of a line
-_SITES, _KINDS, _SCANS = 4, 3, 3  # at most that many are named in a line
+_NAMED = 4  # at most that many names are in a line
 _GROUP = "run the same command with the level group, for all participants"
 
 # ── the report ────────────────────────────────────────────────────────────────────────────────────
@@ -123,12 +118,13 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
     """Return the lines about a study; None for one that there is nothing to say in."""
     flagged = _flagged(summary, page)
     report = page.why if page.path is None else shown_path(page.path)
+    sites = _sites(summary, study)
     lines: dict[str, str | None]
     if study.preparing is not None:
         table = "none" if summary.table is None else shown_path(summary.table)
         lines = {
             "scans": _scans(summary, "prepared"),
-            "sites": _sites(summary, study),
+            "sites": sites,
             "took": _took(summary),
             "flagged": flagged,
             "pictures": shown_path(study.folder / FIGURES) if summary.done else "none",
@@ -141,8 +137,8 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
     else:
         lines = {
             "scans": _scans(summary, "done", renewed=page.renewed),
-            "sites": _sites(summary, study),
-            "preset": _preset(summary, study),
+            "sites": sites,
+            "preset": summary.preset.text if summary.preset else "none",
             "balance": _balance(summary, study),
             "distance": _distance(summary.distances, summary.done),
             "flagged": flagged,
@@ -175,10 +171,9 @@ def print_evaluation(
     """
     if verbosity.quiet:
         return
-    print_text(f"{evaluation.verdict}\n{evaluation.overview}\n")
-    if notes := evaluation.comparison.notes:
-        print_text("\n".join(["Not done", *notes]) + "\n\n")
-    folder = evaluation.folder
+    notes, folder = evaluation.comparison.notes, evaluation.folder
+    not_done = ["Not done", *notes, ""] if notes else []
+    print(evaluation.verdict, evaluation.overview, *not_done, sep="\n")
     report = None if page is None else str(page.path or page.why)
     lines = {"tables": str(folder / "summary.txt"), "figures": str(folder), "report": report}
     _print_lines(lines, verbosity)
@@ -209,16 +204,7 @@ def _sites(summary: Summary, study: Study) -> str:
     failed = {failure.scan for failure in summary.failures}
     counts = count_by_site([scan for scan in study.scans if scan.name not in failed])
     names = [f"{site} {count}" for site, count in counts.items()]
-    return f"{len(names)}: {_some(names, _SITES)}" if names else "not known"
-
-
-def _preset(summary: Summary, study: Study) -> str:
-    """Return what the preset decided, and why, on one line."""
-    if summary.preset is not None:
-        return summary.preset.text
-    if not study.method.matches_densities:
-        return f"none, the method {study.method.name} has no presets"
-    return "none, all settings were chosen"
+    return f"{len(names)}: {some(names)}" if names else "not known"
 
 
 def _balance(summary: Summary, study: Study) -> str | None:
@@ -227,13 +213,13 @@ def _balance(summary: Summary, study: Study) -> str | None:
         return None
     begin = f"{', '.join(study.options.balance)}; effective scans "
     names = [f"{site} {own.effective:.1f}" for site, own in summary.balance.items()]
-    return begin + _some(names, _SITES)
+    return begin + some(names)
 
 
-def _some(names: Sequence[str], most: int, kind: str = "") -> str:
-    """Return the first of some names in a line, and how many more there are of this kind."""
-    more = f" and {len(names) - most} more{kind}" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def some(names: Sequence[str]) -> str:
+    """Return the first of some names in a line, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _distance(distances: SiteDistances | None, scans: int) -> str:
@@ -245,15 +231,11 @@ def _distance(distances: SiteDistances | None, scans: int) -> str:
 
 
 def _flagged(summary: Summary, page: PageOutcome) -> str:
-    counts = doubt_counts(summary.doubts_of)
-    study = ", ".join(dict.fromkeys(doubt.kind for doubt in summary.of_study))
-    end = "; see the report" if page.path else ""
-    if not counts:
-        return f"{study}{end}" if study else "none"
-    begin = f"{study}; " if study else ""
-    begin += f"{len(summary.doubts_of)} of {summary.done}: "
-    kinds = [f"{kind} {len(names)}" for kind, names, _ in counts]
-    return begin + _some(kinds, _KINDS, " kinds") + end
+    parts = [*dict.fromkeys(doubt.kind for doubt in summary.of_study)]
+    kinds = [f"{kind} {len(names)}" for kind, names, _ in doubt_counts(summary.doubts_of)]
+    if kinds:
+        parts.append(f"{len(summary.doubts_of)} of {summary.done}: {some(kinds)}")
+    return "; ".join([*parts, *(["see the report"] if page.path else [])]) if parts else "none"
 
 
 def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
@@ -268,24 +250,14 @@ def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
         return f"look at the {look}, then {shlex.join(words)}"
     if study.partial:
         return _GROUP
-    if page.path and summary.done < 2:  # nothing to compare with
+    evaluated = (study.folder / EVALUATION).exists()
+    if page.path and (evaluated or summary.done < 2):  # nothing to compare with
         return "open the report in a browser"
-    evaluate = shlex.join(["ndflow", "evaluate", folder])
-    several, place = len(study.channels) > 1, study.folder / EVALUATION
-    path = (place / study.channels[0] if several else place) / EVALUATION_RECORD
-    if not path.exists():
-        return evaluate
-    known: list[str] = []
-    with suppress(FileError):  # one that was not finished
-        known = [*EvaluationRecord.read(path).results.values()]
-    first = replace(study, scans=[scan.alone(study.channels[0]) for scan in study.scans])
-    if results_fingerprint(first) not in known:  # an evaluation of other results
-        return f"{evaluate} --force"
-    return "open the report in a browser" if page.path else f"see {place}"
+    return shlex.join(["ndflow", "evaluate", folder, *(["--force"] if evaluated else [])])
 
 
 def _warn_of_doubts(summary: Summary, verbosity: Verbosity) -> None:
     """Print one line for each kind of doubt, however many scans it is about."""
     for kind, names, hint in doubt_counts(summary.doubts_of):
         count = f"{len(names)} of {plural(summary.done, 'scan')}"
-        verbosity.warn(f"{kind}: {count} ({_some(names, _SCANS)}): {hint}")
+        verbosity.warn(f"{kind}: {count} ({some(names)}): {hint}")

@@ -52,10 +52,17 @@ def typed_subjects(
     joint : whether channels are treated together.
     """
     images = _images(words, joint=joint)
-    masks = _one_each(mask, images, "--mask")
-    excluded = _one_each(exclude, images, "--exclude")
-    tissues = _tissue_maps(images, tissue_maps)
-    subjects = [Subject(*files) for files in zip(images, masks, excluded, tissues, strict=True)]
+    masks = [None if one == _NONZERO else one for one in mask]
+    if len(mask) == 1 and (masks[0] is None or to_be_found(masks[0])):
+        masks *= len(images)
+    for word in filter(to_be_found, exclude):
+        raise InvalidValueError(f"--exclude: {word} is for --mask only; give a file, or none")
+    columns = [
+        _one_each(masks, images, "--mask"),
+        _one_each([None if one == _NONE else one for one in exclude], images, "--exclude"),
+        _tissue_maps(images, tissue_maps),
+    ]
+    subjects = [Subject(*files) for files in zip(images, *columns, strict=True)]
     for subject in subjects:
         check_found_mask(subject)
     return subjects
@@ -63,91 +70,48 @@ def typed_subjects(
 
 def _images(words: Sequence[str], *, joint: bool) -> list[Any]:
     """Return the images; or, in one dictionary, those of the channels of one subject."""
-    plain = [word for word in words if channel_file(word) is None]
-    if plain and len(plain) < len(words):
+    # A word that is the name of an existing file is that file, whatever it looks like.
+    found = [None if os.path.lexists(word) else _WORD.fullmatch(word) for word in words]
+    named = [(match[1], match[2]) for match in found if match]
+    if not named and not joint:
+        return [*words]
+    if len(named) < len(words):
+        plain = words[found.index(None)]
         raise InvalidValueError(
-            f"{plain[0]}: without the name of a channel, among others with one; give all images "
-            f"of the subject as NAME=FILE, for example T1w={plain[0]}, or all without"
+            f"{plain}: without the name of a channel; --joint, and images with names, are for the "
+            f"channels of one subject, for example T1w={plain} FLAIR=FILE"
         )
-    if plain and joint:
-        example = f"T1w={plain[0]} FLAIR={plain[1] if len(plain) > 1 else 'FILE'}"
-        raise InvalidValueError(
-            f"--joint: needs the channels of one subject by their names, for example {example}"
-        )
-    if plain or not words:
-        return plain
-    images: dict[str, str] = {}
-    for name, file in filter(None, map(channel_file, words)):
-        if name in images:
-            raise InvalidValueError(
-                f"{name}: two images of one channel, {images[name]} and {file}; one subject at a "
-                f"time, with one image per channel"
-            )
-        images[name] = file
+    images = dict(named)
+    if len(images) < len(named):
+        raise InvalidValueError(f"{' '.join(words)}: two images of one channel; give one of each")
     refuse_given_twice([*images.values()])
     return [images]
-
-
-def channel_file(word: str) -> tuple[str, str] | None:
-    """Return the channel and the file that a word names; None for a plain path.
-
-    A word that is the name of an existing file is that file, whatever it looks like.
-
-    >>> channel_file("T1w=scans/a.nii.gz")
-    ('T1w', 'scans/a.nii.gz')
-    >>> channel_file("scans/desc=x.nii.gz") is None
-    True
-    """
-    found = _WORD.fullmatch(word)
-    return None if found is None or os.path.lexists(word) else (found[1], found[2])
 
 
 def _tissue_maps(images: Sequence[Any], words: Sequence[str]) -> list[TissueMaps]:
     """Return the tissue probability maps of each image."""
     if not words:
         return [TissueMaps()] * len(images)
-    found: dict[str, list[str]] = {name: [] for name in TissueMaps._fields}
-    for word in words:
-        name, equals, file = word.partition("=")
-        if name not in found or not equals:
-            raise InvalidValueError(f"--tissue-maps {word}: write csf=FILE gm=FILE wm=FILE")
-        found[name].append(file)
-    for name, files in found.items():
-        if len(files) != len(images):
-            raise InvalidValueError(
-                f"--tissue-maps: {len(files)} of {name} for {plural(len(images), 'scan')}; give "
-                f"csf, gm and wm of each, in order"
-            )
-    return [TissueMaps(*files) for files in zip(*found.values(), strict=True)]
+    pairs = [word.partition("=")[::2] for word in words]
+    found = [[file for tissue, file in pairs if tissue == name] for name in TissueMaps._fields]
+    if len(words) != 3 * len(images) or any(len(files) != len(images) for files in found):
+        raise InvalidValueError(
+            f"--tissue-maps {' '.join(words)}: write csf=FILE gm=FILE wm=FILE for "
+            f"{plural(len(images), 'scan')}, in order"
+        )
+    return [TissueMaps(*files) for files in zip(*found, strict=True)]
 
 
-def _one_each(given: Sequence[str], images: Sequence[Any], option: str) -> list[str | None]:
-    """Return one file per image, from an option that is given for all images or not at all.
-
-    A mask may be ``auto``, ``brain`` or ``nonzero``, for one image or for all; instead of a lesion
-    mask, ``none`` stands for no file.
-
-    Parameters
-    ----------
-    given : the values of the option, in the order of the images.
-    images : the images.
-    option : the name of the option, for messages.
-    """
-    if not given:
-        return [None] * len(images)
-    absent = _NONZERO if option == "--mask" else _NONE
-    words = [name for name in given if to_be_found(name) or name == _NONZERO]
-    if words and option != "--mask":
-        raise InvalidValueError(f"{option}: {words[0]} is for --mask only; give a file, or none")
-    files = [None if name == absent else name for name in given]
-    if images and words and len(files) == 1:
-        return files * len(images)
-    if len(files) != len(images):
+def _one_each(
+    given: Sequence[str | None], images: Sequence[Any], option: str
+) -> Sequence[str | None]:
+    """Return one file per image, from an option that is given for all images or not at all."""
+    if given and len(given) != len(images):
         scans, hint = plural(len(images), "image"), "give one for each, in the same order"
         if any(isinstance(image, dict) for image in images):
             scans, hint = "one subject", "its channels share one"
-        raise InvalidValueError(f"{option}: {len(files)} given for {scans}; {hint}")
-    return files
+        raise InvalidValueError(f"{option}: {len(given)} given for {scans}; {hint}")
+    return given or [None] * len(images)
 
 
 # ── what becomes of each ──────────────────────────────────────────────────────────────────────────
@@ -197,9 +161,8 @@ def run_scans(
             remove_abandoned(folder)  # temporary files of workers that were stopped
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
     if folder is not None:
-        scans = [task.scan for task in tasks]
         try:
-            record_failures(folder, {stage: scans}, {stage: failures})
+            record_failures(folder, {stage: [task.scan for task in tasks]}, {stage: failures})
         except FileError as error:
             print_error(str(error))
     if failures and len(tasks) > 1:
@@ -208,13 +171,12 @@ def run_scans(
     done = [outcome.failure is None for outcome in outcomes]
     done = done * len(files) if len(done) == 1 else done
     written = [file for file, fine in zip(files, done, strict=False) if fine]
-    images = not any(map(is_model, written))
     if len(written) == 1:
-        beside = f" and its sidecar {sidecar_of(written[0]).name}" if images else ""
+        model = is_model(written[0])
+        beside = "" if model else f" and its sidecar {sidecar_of(written[0]).name}"
         verbosity.say(f"wrote {written[0]}{beside}")
     elif written:
-        what = plural(len(written), "image" if images else "mixture")
-        verbosity.say(f"wrote {what}{' and their sidecars' if images else ''} to {folder}")
+        verbosity.say(f"wrote {plural(len(written), 'result')} to {folder}")
     return (0 if not failures else 1 if len(failures) < len(tasks) else 2), outcomes
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from ndflow.cli.console import ProgressDisplay, print_error, print_result
-from ndflow.cli.endings import PageOutcome, conclude, shown_path, write_page
+from ndflow.cli.endings import PageOutcome, conclude, shown_path, some, write_page
 from ndflow.cli.options import RunOptions, StudyOptions, Verbosity, chosen
 from ndflow.cli.scans import command_line
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath
 from ndflow.files.model_files import (
     kind_in,
     list_outputs,
@@ -33,14 +31,12 @@ from ndflow.study.image_folder import read_folder
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
 from ndflow.study.prepare_step import PrepareStep
 from ndflow.study.run import check_study, rehearse, run_study
-from ndflow.study.table import Listing, is_image, read_table
+from ndflow.study.table import Listing, read_table
 from ndflow.subject.presets import Choices
-from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord, StudyRecord
+from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord
 from ndflow.values import listed, plural
 
 _COLUMN, _WIDTH = 14, 100
-_NAME_WIDTH = 40  # of the names of scans in a dry run
-_ELSEWHERE = "choose another folder for the results"
 
 
 # ── listings ──────────────────────────────────────────────────────────────────────────────────────
@@ -65,20 +61,6 @@ def list_scans(
     if pattern is not None:
         raise FileError(source, "not a folder, but --pattern is for folders", "leave it out")
     return read_table(source, channels)
-
-
-def list_images(images: Sequence[str], channel: str) -> Listing:
-    """Return scans that are named one by one."""
-    for image in images:
-        if not is_image(image):
-            cause = "not the name of an image, but -o is for images"
-            raise FileError(image, cause, "for a table, leave out -o: TABLE OUT")
-    scans = [
-        Subject({channel: str(Path(image).absolute())}, origin=f"argument {number}")
-        for number, image in enumerate(images, 1)
-    ]
-    source = images[0] if len(images) == 1 else f"{len(images)} images"
-    return Listing(scans, source, Path.cwd())
 
 
 # ── carrying out ──────────────────────────────────────────────────────────────────────────────────
@@ -138,13 +120,13 @@ def carry_out(
     code = codes[0] if len({*codes}) == 1 else 1
     if len(studies) == 1 or run.dry_run or study.partial:
         return code
-    return _write_shared(studies, run) or code
+    return _write_shared(study.folder.parent, studies, run) or code
 
 
 def _print_understood(study: Study, listing: Listing, verbosity: Verbosity) -> None:
     """Print what is known about the scans of a study."""
     verbosity.note(f"{listing.source}: {plural(len(study.scans), 'scan')}")
-    for name, text in _overview(study, listing.unused, listing.skipped).items():
+    for name, text in _overview(study, listing).items():
         margin = f"  {name:<{_COLUMN}}"
         for line in wrap(text, _WIDTH - len(margin), break_on_hyphens=False) or [""]:
             verbosity.note(margin + line)
@@ -157,66 +139,47 @@ def _print_rehearsed(study: Study, verbosity: Verbosity) -> int:
     """Print what would be done for each scan, and what would prevent it; return the exit code."""
     steps = rehearse(study)
     possible = [step for step in steps if step.error is None]
-    width = min(max((len(step.scan.name) for step in possible), default=0), _NAME_WIDTH)
     actions = Counter(step.action for step in possible)
+    width = max((len(step.scan.name) for step in possible), default=0)
     column = max(map(len, actions), default=0)
     for step in steps:
         if step.error is not None:
             print_error(str(step.error))
         else:
             print_result(f"{step.scan.name:<{width}}  {step.action:<{column}}  {step.why}")
-    missing = len(steps) - len(possible)
-    counts = [f"{number} to {action}" for action, number in sorted(actions.items())]
-    lacking = [f"{missing} that would fail"] if missing else []
-    verbosity.note(f"{plural(len(steps), 'scan')}: {', '.join([*counts, *lacking])}")
-    return 0 if not missing else 1 if possible else 2
+    failing = len(steps) - len(possible)
+    words = {f"{{}} to {action}": number for action, number in sorted(actions.items())}
+    counts = _counted(words | {"{} that would fail": failing})
+    verbosity.note(f"{plural(len(steps), 'scan')}: {counts}")
+    return 0 if not failing else 1 if possible else 2
 
 
 # ── what was understood ───────────────────────────────────────────────────────────────────────────
 
-_LIST_WIDTH = 80  # of a list of names
 _NONE = "none"
 
 
-def _overview(
-    study: Study, unused: Mapping[str, str], skipped: Mapping[str, int]
-) -> dict[str, str]:
-    """Return what is known about the scans of a study or a preparation, in words.
-
-    Parameters
-    ----------
-    study : what is to be done.
-    unused : columns that are not used, and why.
-    skipped : how many images were left out, by reason.
-
-    Returns
-    -------
-    dict
-        What is known about sites, masks, maps and covariates, by what it is about.
-    """
+def _overview(study: Study, listing: Listing) -> dict[str, str]:
+    """Return what is known about the scans of a study or a preparation, in words."""
     raw = study if study.preparing is not None else study.raw
-    scans = study.scans if raw is None else raw.scans
-    covariates = sorted({name for scan in scans for name in scan.covariates} - unused.keys())
-    about = {"sites": _sites(study)}
-    lesions = _of(sum(scan.lesion is not None for scan in scans), scans)
-    if raw is None or raw.preparing is None:
-        about |= {"brain masks": _masks(scans), "lesion masks": lesions}
+    scans, preparing = (study.scans, None) if raw is None else (raw.scans, raw.preparing)
+    unused = listing.unused
+    about = {
+        "sites": _sites(study),
+        "brain masks": _masks(scans, BRAIN if preparing and preparing.mask == "brain" else None),
+        "lesion masks": _of(sum(scan.lesion is not None for scan in scans), scans),
+    }
+    if raw is None or preparing is None:
         about["tissue maps"] = _tissue_maps(study)
     else:
-        chosen = raw.preparing
-        found = scans
-        if chosen.mask == "brain":
-            found = [replace(scan, mask=scan.mask or BRAIN) for scan in scans]
-        about |= {"brain masks": _masks(found), "lesion masks": lesions}
-        corrected = "left as they are" if chosen.no_bias_field else "to be corrected by N4"
-        about["bias fields"] = corrected
-        step = PrepareStep.of(raw)
-        kinds = Counter(step.choices(scan).tissues for scan in scans)
+        corrected = "left as they are" if preparing.no_bias_field else "to be corrected by N4"
+        kinds = Counter(PrepareStep.of(raw).choices(scan).tissues for scan in scans)
         words = {"{} given": kinds["given"], "{} to be found": kinds["found"]}
-        about["tissue maps"] = _counted(words)
-        if chosen.resolution is not None:
-            about["copies"] = f"in the space of the template, {chosen.resolution:g} mm"
-    about["covariates"] = _fitting(covariates) or _NONE
+        about |= {"bias fields": corrected, "tissue maps": _counted(words)}
+        if preparing.resolution is not None:
+            about["copies"] = f"in the space of the template, {preparing.resolution:g} mm"
+    covariates = sorted({name for scan in scans for name in scan.covariates} - unused.keys())
+    about["covariates"] = ", ".join(covariates) or _NONE
     if study.preparing is None:
         names = ", ".join(study.options.balance)
         weighted = f", weighted so that sites are alike in {names}" if names else ""
@@ -224,12 +187,9 @@ def _overview(
         if study.preset is not None and not study.partial:  # the group decides
             about["preset"] = study.preset.text
     if unused:
-        about["not used"] = ", ".join(
-            f"{', '.join(name for name in unused if unused[name] == why)} ({why})"
-            for why in dict.fromkeys(unused.values())
-        )
-    if skipped:
-        about["skipped"] = ", ".join(f"{number} {what}" for what, number in sorted(skipped.items()))
+        about["not used"] = ", ".join(f"{name} ({why})" for name, why in unused.items())
+    if listing.skipped:
+        about["skipped"] = _counted({f"{{}} {why}": n for why, n in listing.skipped.items()})
     return about
 
 
@@ -239,24 +199,20 @@ def _sites(study: Study) -> str:
     if not counts:
         return _NONE
     largest = sorted(counts, key=lambda site: (-counts[site], site))
-    parts = _fitting([f"{site} {counts[site]}" for site in largest])
     unknown = f"; not known for {plural(without, 'scan')}" if without else ""
-    return f"{len(counts)} ({parts}){unknown}"
+    return f"{len(counts)} ({some([f'{site} {counts[site]}' for site in largest])}){unknown}"
 
 
-def _masks(scans: Sequence[Subject]) -> str:
-    found = Counter(str(scan.mask) for scan in scans if to_be_found(scan.mask))
-    without = sum(scan.mask is None for scan in scans)
-    if without == len(scans):
-        return "none (all non-zero voxels are used)"
-    return _counted(
-        {
-            "{} given": len(scans) - found.total() - without,
-            "{} to be found by deepbet": found[BRAIN],
-            "{} to be found automatically": found[AUTO],
-            "{} without (all non-zero voxels are used)": without,
-        }
-    )
+def _masks(scans: Sequence[Subject], otherwise: str | None) -> str:
+    masks = [scan.mask or otherwise for scan in scans]
+    found, without = Counter(filter(to_be_found, masks)), masks.count(None)
+    words = {
+        "{} given": len(scans) - found.total() - without,
+        "{} to be found by deepbet": found[BRAIN],
+        "{} to be found automatically": found[AUTO],
+        "{} without (all non-zero voxels are used)": without,
+    }
+    return "none (all non-zero voxels are used)" if without == len(scans) else _counted(words)
 
 
 def _tissue_maps(study: Study) -> str:
@@ -278,16 +234,6 @@ def _of(number: int, scans: Sequence[Subject]) -> str:
     return f"{number} of {plural(len(scans), 'scan')}" if number else _NONE
 
 
-def _fitting(names: Sequence[str]) -> str:
-    """Return names separated by commas, as many as fit."""
-    shown: list[str] = []
-    for name in names:
-        if shown and len(", ".join([*shown, name])) > _LIST_WIDTH:
-            return f"{', '.join(shown)} and {len(names) - len(shown)} more"
-        shown.append(name)
-    return ", ".join(shown)
-
-
 # ── several channels, each by itself ──────────────────────────────────────────────────────────────
 # OUT/T1w, OUT/FLAIR       the studies, so that any number of channels can be added later
 # OUT/reference.json       the references of all channels; reference_<site>.json those of a site
@@ -297,18 +243,16 @@ def _fitting(names: Sequence[str]) -> str:
 
 def _check_shared(out: Path, studies: Sequence[Study]) -> None:
     """Refuse, before any work, to replace a file that we did not write, or that is read."""
-    record = out / PROVENANCE
+    record, elsewhere = out / PROVENANCE, "choose another folder for the results"
     if record.exists() and kind_in(record) != StudiesRecord.kind:
         cause = "holds a study, but each of several channels needs a folder of its own in it"
-        raise FileError(out, cause, _ELSEWHERE)
-    given: list[AnyPath | None] = [file for one in studies for file in (one.table, one.given)]
-    read = [Path(file).absolute() for file in given if file]
+        raise FileError(out, cause, elsewhere)
+    read = {Path(file).absolute() for one in studies for file in (one.table, one.given) if file}
     for path in (out / name for name in (REPORT, *_shared_names(studies))):
-        if path in read or (path.exists() and not_ours(record, [path])):
-            cause = "exists, and was not written by ndflow"
-            if path in read:
-                cause = "lies where the study writes a file of that name"
-            raise FileError(path, cause, f"move it, or {_ELSEWHERE}")
+        if path in read or not_ours(record, [path]):
+            raise FileError(
+                path, "exists, and is no result of this study", f"move it, or {elsewhere}"
+            )
 
 
 def _shared_names(studies: Sequence[Study]) -> list[str]:
@@ -316,30 +260,24 @@ def _shared_names(studies: Sequence[Study]) -> list[str]:
     return [reference_name(site) for site in (None, *sites)]
 
 
-def _write_shared(studies: Mapping[str, Study], run: RunOptions) -> int:
+def _write_shared(out: Path, studies: Mapping[str, Study], run: RunOptions) -> int:
     """Write the references of all channels to one file, and the report about all of them."""
-    out = next(iter(studies.values())).folder.parent
     record = out / PROVENANCE
+    done = tuple(n for n, one in studies.items() if (one.folder / PROVENANCE).exists())
     try:
-        references = {}
-        for name in _shared_names([*studies.values()]):
-            known = {
-                channel: ReferenceModel.read(study.folder / name)
-                for channel, study in studies.items()
-                if (study.folder / name).exists()
-            }
-            if len(known) == len(studies):
-                references[out / name] = ReferenceModels(tuple(known), known).content()
-        done = tuple(
-            n for n, s in studies.items() if kind_in(s.folder / PROVENANCE) == StudyRecord.kind
-        )
         with ExitStack() as pending:
-            written = {p: write_pending(pending, p, part) for p, part in references.items()}
+            written = {}
+            for name in _shared_names([*studies.values()]):
+                paths = {channel: study.folder / name for channel, study in studies.items()}
+                if all(path.exists() for path in paths.values()):
+                    known = {channel: ReferenceModel.read(path) for channel, path in paths.items()}
+                    content = ReferenceModels(tuple(known), known).content()
+                    written[out / name] = write_pending(pending, out / name, content)
             earlier = outputs_in(record)
-            page = {p: sha256 for p, sha256 in earlier.items() if p.name == REPORT}
+            page = {path: sha256 for path, sha256 in earlier.items() if path.name == REPORT}
             full = StudiesRecord(done, relative_outputs(record, page | written))
             list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
-        if (common := out / reference_name(None)) in references:
+        if (common := out / reference_name(None)) in written:
             run.verbosity.say(f"wrote {shown_path(common)}, the references of {listed([*studies])}")
         if done and not run.no_report and find_spec("jinja2") is not None:
             from ndflow.reporting.build import write_channel_index

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from ndflow.cli import options as shared
 from ndflow.cli.options import INPUT, OUTPUT, PREPARATION
-from ndflow.options import NoMask, Space, expert_options
+from ndflow.errors import InvalidValueError
+from ndflow.options import NoMask, Options, Preparing, Space, expert_options
 
 Labels = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1, group=INPUT)]
 
@@ -46,7 +47,6 @@ def cohort(
         With several --channels: bring those of a subject to a joint reference together.
     """
     from ndflow.cli.studies import asked_of, assemble_each, carry_out, list_scans
-    from ndflow.errors import InvalidValueError
 
     if joint and len(channels) < 2:
         raise InvalidValueError("--joint: name the channels, for example --channels T1w FLAIR")
@@ -121,7 +121,6 @@ def bids(
         Default: site, centre, center or site_id.
     """
     from ndflow.cli.studies import asked_of, assemble_each, carry_out
-    from ndflow.errors import InvalidValueError
     from ndflow.study.bids_query import Dataset, named_derivatives, read_dataset
 
     if joint and len(suffix) < 2:
@@ -138,7 +137,8 @@ def bids(
 
 
 def prepare(
-    sources: Annotated[tuple[str, ...], Parameter(metavar="TABLE OUT|IMAGE...")],
+    table: Annotated[str, Parameter(metavar="TABLE")],
+    out: Annotated[str, Parameter(metavar="OUT")],
     /,
     *,
     pattern: shared.Pattern = None,
@@ -148,9 +148,6 @@ def prepare(
     no_bias_field: shared.NoBiasField = False,
     space: Annotated[Space, Parameter(group=PREPARATION)] = "own",
     resolution: Annotated[float | None, Parameter(metavar="MM", group=PREPARATION)] = None,
-    output: Annotated[
-        str | None, Parameter(name=("--output", "-o"), metavar="OUT", group=OUTPUT)
-    ] = None,
     force: Annotated[bool, Parameter(group=OUTPUT)] = False,
     expert: shared.ReadSetting = (),
     run: Annotated[shared.RunOptions, shared.FLAT] = shared.RunOptions(),
@@ -168,14 +165,12 @@ def prepare(
 
     Parameters
     ----------
-    sources
-        TABLE OUT: a TSV or CSV with one row per scan and a column `image`; optionally `subject`,
-        `site`, `mask`, `lesion` (voxels that bias field, registration and tissues do not see),
-        `csf`, `gm`, `wm` and covariates; or a folder of images; and the folder for the results.
-        Or the scans themselves, with -o OUT.
-    output
-        The folder for the results, where scans are given instead of a table. Default: the second
-        argument.
+    table
+        TSV or CSV with one row per scan and a column `image`; optionally `subject`, `site`,
+        `mask`, `lesion` (voxels that bias field, registration and tissues do not see), `csf`,
+        `gm`, `wm` and covariates. Or a folder of images.
+    out
+        The folder for the results.
     channel
         The contrast of the images, such as T1w; scans of another contrast need masks. Default:
         what the name of each file ends with, if it is known, or else T1w.
@@ -192,25 +187,14 @@ def prepare(
         replaces a file that ndflow did not write, or one that was changed by hand since: delete
         such a file to have it made again.
     """
-    from ndflow.cli.studies import carry_out, list_images, list_scans
-    from ndflow.errors import InvalidValueError
-    from ndflow.image.subject import ANY_CHANNEL
-    from ndflow.options import Options, Preparing
+    from ndflow.cli.studies import carry_out, list_scans
     from ndflow.study.assemble import assemble_preparation
-    from ndflow.study.table import is_image
 
-    if output is not None and pattern is None:
-        out = output
-        listing = list_images(sources, channel or ANY_CHANNEL)
-    elif output is None and len(sources) == 2 and not is_image(sources[0]):
-        out = sources[1]
-        named = (channel,) if channel else ()
-        listing = list_scans(sources[0], Path(out).absolute(), pattern, named)
-    else:
-        raise InvalidValueError("give TABLE OUT, FOLDER OUT, or IMAGE... -o OUT")
+    place = Path(out).absolute()
+    listing = list_scans(table, place, pattern, (channel,) if channel else ())
     study = assemble_preparation(
         listing,
-        Path(out).absolute(),
+        place,
         Preparing(mask, tissues, no_bias_field, space, resolution),
         Options(**expert_options(expert, "read"), force=force),
         jobs=run.jobs,
