@@ -71,48 +71,26 @@ def test_the_network_runs_once_for_each_scan_and_again_where_something_changed(
     assert deepbet.calls == 5
 
 
-def test_masks_that_are_no_longer_to_be_found_are_removed(table: Path, deepbet: StandIn) -> None:
-    out = cohort(table)
-    typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q", code=2)
-    typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q", "--force")
-    assert read_json(out / "maps" / "a_T1w.json")["settings"]["mask"] == "nonzero"
-    assert not list((out / "masks").iterdir())
-    typed("verify", out, "-q")
-
-
-def test_a_file_of_somebody_else_is_neither_replaced_nor_removed(
-    table: Path, deepbet: StandIn
-) -> None:
-    mine = table.parent / "out" / "masks" / "a_T1w.nii.gz"
-    mine.parent.mkdir(parents=True)
-    save(mine, head(5), LARGE)
-    before = mine.read_bytes()
-    cohort(table, "--force", code=2)
-    typed("cohort", table, mine.parents[1], "--force", "--no-report", "-q")
-    assert mine.read_bytes() == before
-    assert deepbet.calls == 0
-
-
-def test_a_scan_that_fails_leaves_no_mask_behind(table: Path, deepbet: StandIn) -> None:
+def test_masks_of_scans_that_fail_or_need_none_are_removed(table: Path, deepbet: StandIn) -> None:
     out = cohort(table)
     save(table.parent / "a_T1w.nii.gz", np.zeros(head().shape, np.int16), LARGE)
     cohort(table, code=1)
     assert [path.name for path in (out / "masks").iterdir()] == ["b_T1w.nii.gz"]
     (row,) = read_tsv(out / "failures.tsv")
     assert "deepbet finds no brain in it" in "\t".join(row.values())
+    save(table.parent / "a_T1w.nii.gz", head(), LARGE)
+    typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q", "--force")
+    assert read_json(out / "maps" / "a_T1w.json")["settings"]["mask"] == "nonzero"
+    assert not list((out / "masks").iterdir())
 
 
-@pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_without_deepbet_nothing_is_begun(
-    more: tuple[str, ...],
-    table: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "deepbet", None)
     monkeypatch.chdir(table.parent)
     before = sorted(table.parent.iterdir())
-    assert execute("cohort", "t.tsv", "new", *more, "--mask", "brain", "-q") == 2
+    assert execute("cohort", "t.tsv", "new", "--mask", "brain", "-q") == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "pip install '.[prepare]'" in line
     assert sorted(table.parent.iterdir()) == before
