@@ -1,238 +1,116 @@
 """The demonstration: the files that it writes, and its numbers."""
 
-import csv
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from commands import typed
 from scipy.stats import wasserstein_distance
-from studies import contents
+from studies import Silent, contents, read_tsv
 
-from ndflow.cli import main
 from ndflow.demo import run as demonstration
-from ndflow.demo.run import Demonstration, DemoResult, Recovery, run_demo
+from ndflow.demo.run import Demonstration, run_demo
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Subject
-from ndflow.study.checks import SiteDistances
-from ndflow.study.plan import Study
-from ndflow.study.run import Summary
 from ndflow.study.table import read_table
-from ndflow.study.tasks import Failure
 
-pytestmark = pytest.mark.slow
-
-FIRST = "auto"
-RUNS = (FIRST, "auto-without-maps", "site", "paper", "nyul", "affine")
-LIMIT = 1 << 30
+RUNS = ("auto", "auto-without-maps", "site", "paper", "nyul", "affine")
 
 
-class Recorded:
-    """Progress that is recorded instead of shown."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, int]] = []
-        self.steps = 0
-
-    def begin(self, stage: str, total: int) -> None:
-        self.begun.append((stage, total))
-
-    def step(self, stage: str, outcome: Any) -> None:
-        assert outcome.failure is None
-        self.steps += 1
+def small(folder: Path) -> Demonstration:
+    """Run a demonstration with two coarse subjects per site."""
+    return run_demo(folder, Silent(), jobs=1, command=[], resolution=6.0, subjects=2)
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recorded, Demonstration]:
-    """A demonstration with two coarse subjects per site, small forests and few figures."""
-    folder, progress = tmp_path_factory.mktemp("demo") / "out", Recorded()
+def done(tmp_path_factory: pytest.TempPathFactory) -> Demonstration:
+    """A demonstration with small forests and few figures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demonstration, "_PERMUTATIONS", 1)
         patch.setattr(demonstration, "_TREES", 5)
         patch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
-        made = run_demo(
-            folder, progress, jobs=1, command=["ndflow", "demo"], resolution=6.0, subjects=2
-        )
-    return folder, progress, made
+        return small(tmp_path_factory.mktemp("demo") / "out")
 
 
-def test_the_demonstration_has_the_documented_layout(
-    done: tuple[Path, Recorded, Demonstration],
-) -> None:
-    folder, progress, made = done
-    assert {path.name for path in folder.iterdir()} == {"data", *RUNS}
-    scans = read_table(folder / "data" / "scans.tsv").subjects
-    assert made.summary.done == len(made.study.scans) == len(scans) == 6
-    names = {Path(scan.path).name for scan in scans}
+@pytest.mark.slow
+def test_sites_come_together_and_scans_agree(done: Demonstration) -> None:
+    first = done.page.parent
+    page = done.page.read_text("utf-8")
+    assert "How well the scans agree, measured against the truth" in page
+    names = {f"{Path(scan.path).name}" for scan in done.study.scans}
     for run in RUNS:
-        assert {path.name for path in (folder / run / "images").iterdir()} == names
-    assert made.page == folder / FIRST / "report.html"
-    page = made.page.read_text("utf-8")
-    for name in names:
-        assert name.removesuffix(".nii.gz") in page
-    for title in ("Tissue quartiles", "How well the scans agree, measured against the truth"):
-        assert title in page
-    assert (folder / FIRST / "evaluation" / "covariate.tsv").exists()
-    assert list(folder.rglob("report.html")) == [made.page]
-    stages = [f"{run}: {stage}" for run in RUNS for stage in ("fit", "normalise")]
-    assert [one for one in progress.begun if one[0] in stages] == [(stage, 6) for stage in stages]
-    # No figures are drawn here, see above.
-    announced = [total for stage, total in progress.begun if stage != "figures"]
-    assert progress.steps == sum(announced)
-
-
-def test_sites_come_together_and_scans_agree(done: tuple[Path, Recorded, Demonstration]) -> None:
-    _, _, made = done
-    assert [one.name for one in made.results] == ["unnormalised", *reversed(RUNS)]
-    apart = {one.name: one.apart for one in made.results}
-    spread = {one.name: one.recovery.spread for one in made.results if one.recovery}
+        assert {path.name for path in (first.parent / run / "images").iterdir()} == names
+    rows = {row["condition"]: row for row in read_tsv(first / "evaluation" / "recovery.tsv")}
+    assert [*rows] == ["unnormalised", *reversed(RUNS)] == [one.name for one in done.results]
+    assert rows["paper"]["command"] == "ndflow cohort --preset paper"
+    assert rows["nyul"]["command"] == "ndflow cohort --method nyul"
+    apart = {name: float(row["between_sites"]) for name, row in rows.items()}
+    spread = {run: float(rows[run]["spread"]) for run in RUNS}
     assert apart["unnormalised"] > 3 * apart["affine"]
     for run in RUNS[:-1]:
         assert apart["affine"] > 3 * apart[run] > 0
         assert spread["affine"] > 1.5 * spread[run] > 0
-    assert spread["paper"] > spread[FIRST]
+    assert spread["paper"] > spread["auto"]
 
 
-def test_the_table_names_every_method_with_its_numbers_and_its_command(
-    done: tuple[Path, Recorded, Demonstration],
-) -> None:
-    folder, _, made = done
-    with (folder / FIRST / "evaluation" / "recovery.tsv").open(newline="") as file:
-        rows = {row["condition"]: row for row in csv.DictReader(file, delimiter="\t")}
-    assert list(rows) == ["unnormalised", *reversed(RUNS)]
-    assert rows["unnormalised"]["spread"] == rows["unnormalised"]["command"] == "n/a"
-    for one in made.results:
-        assert float(rows[one.name]["between_sites"]) == one.apart
-        if one.recovery:
-            assert float(rows[one.name]["spread"]) == one.recovery.spread
-            assert float(rows[one.name]["error"]) == one.recovery.error
-    assert rows["paper"]["command"] == "ndflow cohort --preset paper"
-    assert rows["nyul"]["command"] == "ndflow cohort --method nyul"
-
-
-@pytest.mark.parametrize("run", [FIRST, "site"])
+@pytest.mark.slow
 def test_the_options_that_are_shown_give_the_same_images(
-    done: tuple[Path, Recorded, Demonstration],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    run: str,
+    done: Demonstration, tmp_path: Path
 ) -> None:
-    folder, _, made = done
-    options = {one.name: one.options for one in made.results}[run]
-    table, out = folder / "data" / "scans.tsv", tmp_path / "out"
-    words = ["ndflow", "cohort", str(table), str(out), *options.split(), "--no-report", "-q"]
-    monkeypatch.setattr(sys, "argv", words)
-    assert main() == 0
-    assert contents(out / "images") == contents(folder / run / "images")
+    folder = done.page.parents[1]
+    options = {one.name: one.options for one in done.results}["site"]
+    words = (tmp_path / "out", *options.split(), "--no-report", "-q")
+    typed("cohort", folder / "data" / "scans.tsv", *words)
+    assert contents(tmp_path / "out" / "images") == contents(folder / "site" / "images")
 
 
-@pytest.mark.parametrize("condition", ["unnormalised", FIRST, "affine"])
-def test_distances_are_those_of_the_voxels(
-    done: tuple[Path, Recorded, Demonstration], condition: str
-) -> None:
-    folder, _, made = done
-    scans: dict[str, list[Any]] = {}
+@pytest.mark.slow
+@pytest.mark.parametrize("condition", ["unnormalised", "auto"])
+def test_distances_are_those_of_the_voxels(done: Demonstration, condition: str) -> None:
+    folder, scans = done.page.parents[1], {}
     for scan in read_table(folder / "data" / "scans.tsv").subjects:
         image = scan.path
         if condition != "unnormalised":
             image = str(folder / condition / "images" / Path(scan.path).name)
-        volumes = [read_volume(str(path), max_bytes=LIMIT) for path in (image, scan.mask)]
+        volumes = [read_volume(str(path), max_bytes=1 << 30) for path in (image, scan.mask)]
         values, mask = (volume.values(volume.flat) for volume in volumes)
-        scans.setdefault(str(scan.site), []).append(values[mask > 0])
+        scans.setdefault(scan.site, []).append(values[mask > 0])
     sd = np.mean([scan.std() for own in scans.values() for scan in own])
     shares = np.linspace(0, 1, 4001)
-    sites = [
+    one, two, three = (
         np.mean([np.quantile(scan / sd, shares) for scan in own], axis=0) for own in scans.values()
-    ]
-    pairs = [(0, 1), (0, 2), (1, 2)]
-    expected = np.mean([wasserstein_distance(sites[i], sites[j]) for i, j in pairs])
-    apart = {one.name: one.apart for one in made.results}
+    )
+    pairs = ((one, two), (one, three), (two, three))
+    expected = np.mean([wasserstein_distance(*pair) for pair in pairs])
+    apart = {one.name: one.apart for one in done.results}
     assert apart[condition] == pytest.approx(expected, rel=0.05, abs=0.003)
 
 
-def test_a_folder_that_holds_something_is_left_alone(
-    done: tuple[Path, Recorded, Demonstration], tmp_path: Path
+def test_nothing_is_begun_where_it_cannot_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, _, _ = done
     (tmp_path / "mine.txt").write_text("precious")
-    for taken in (tmp_path, folder):
-        with pytest.raises(FileError, match="not empty") as caught:
-            run_demo(taken, Recorded(), jobs=1, command=[], resolution=8.0, subjects=1)
-        assert str(taken) in str(caught.value)
+    with pytest.raises(FileError, match="not empty"):
+        small(tmp_path)
     with pytest.raises(FileError, match="cannot be created"):
-        run_demo(tmp_path / "mine.txt", Recorded(), jobs=1, command=[])
+        small(tmp_path / "mine.txt")
+    monkeypatch.setattr("ndflow.reporting.build.find_spec", lambda name: name != "jinja2" or None)
+    with pytest.raises(InvalidValueError, match=r"needs jinja2"):
+        small(tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_scan_that_fails_stops_the_demonstration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_the_command_shows_all_methods_the_report_and_the_next_step(
+    done: Demonstration, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failure = Failure("Ashford-01_T1w", "no", "", "Ashford-01_T1w: the disc is on fire", "")
-    monkeypatch.setattr(demonstration, "run_study", lambda *_, **__: Summary(0, 0, [failure]))
-    with pytest.raises(InvalidValueError, match="the disc is on fire"):
-        run_demo(tmp_path / "out", Recorded(), jobs=1, command=[], resolution=8.0, subjects=1)
-
-
-def ended(folder: Path) -> Demonstration:
-    """Return a demonstration of 18 scans, with numbers that can be told apart."""
-    results = [DemoResult("unnormalised", "", 1.234, None)]
-    for number, name in enumerate(reversed(RUNS)):
-        recovery = Recovery(spread=0.5 + number / 100, error=0.999)
-        options = f"--like {name}" if number else ""
-        results.append(DemoResult(name, options, 0.2 + number / 100, recovery))
-    scans = [Subject(f"{n}.nii.gz", site="ABC"[n % 3], name=f"scan {n}") for n in range(18)]
-    return Demonstration(
-        folder / FIRST / "report.html",
-        tuple(results),
-        Study(folder / FIRST, scans),
-        Summary(18, 0, [], distances=SiteDistances(True, 1.234, 0.231, 0.007)),
-    )
-
-
-def test_the_command_ends_with_all_methods_the_report_and_the_next_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[tuple[Path, int]] = []
-
-    def done(folder: Path, progress: Any, *, jobs: int, command: Any) -> Demonstration:
-        asked.append((folder, jobs))
-        return ended(folder)
-
-    monkeypatch.setattr(demonstration, "run_demo", done)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["ndflow", "demo", "-j", "3"])
-    assert main() == 0
-    assert asked == [(tmp_path / "ndflow-demo", 3)]
-    said = capsys.readouterr()
-    assert said.err == ""
-    first, *lines = said.out.splitlines()
-    assert first.startswith("18 scans of three scanners simulated in ")
-    assert str(tmp_path / "ndflow-demo" / "data") in first
-    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 100
-    cells = {line.split()[0]: line.split() for line in lines if line}
-    assert cells["unnormalised"][1:] == ["–", "1.234"]
-    assert cells["affine"][1:] == ["0.500", "0.200", "(none:", "the", "default)"]
-    assert cells["nyul"][1:] == ["0.510", "0.210", "--like", "nyul"]
-    assert cells[FIRST][1:] == ["0.550", "0.250", "--like", FIRST]
-    assert "better than any real ones" in " ".join(lines)  # the tissue maps
-    assert [line.split()[0] for line in lines[-7:]] == [
-        *("scans", "sites", "preset", "distance", "flagged", "report", "next")
-    ]
-    assert lines[-2].split()[1:] == [f"ndflow-demo/{FIRST}/report.html"]
-    assert lines[-1].endswith(f"  ndflow cohort study.tsv OUT --like {FIRST}")
-    monkeypatch.setattr(sys, "argv", ["ndflow", "demo", "-q"])
-    assert main() == 0
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_package_that_a_page_needs_is_missed_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "ndflow.reporting.build.find_spec", lambda name: None if name == "jinja2" else 1
-    )
-    with pytest.raises(InvalidValueError, match=r"needs jinja2.*ndflow\[report\]"):
-        run_demo(tmp_path / "out", Recorded(), jobs=1, command=[])
-    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(demonstration, "run_demo", lambda *_, **__: done)
+    typed("demo", done.page.parents[1])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    cells = {words[0]: words for words in lines}
+    assert cells["unnormalised"][1:] == ["–", f"{done.results[0].apart:.3f}"]
+    for one in done.results[1:]:
+        assert cells[one.name][1:3] == [f"{one.recovery.spread:.3f}", f"{one.apart:.3f}"]
+    assert cells["nyul"][3:] == ["--method", "nyul"]
+    assert cells["report"][1].endswith("auto/report.html")
+    assert lines[-1][-4:] == ["ndflow", "cohort", "study.tsv", "OUT"]
