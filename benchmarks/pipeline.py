@@ -31,8 +31,7 @@ from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, Solution, method_of
 from ndflow.options import Options
 from ndflow.population import reference as reference_of
-from ndflow.subject.map_voxels import mapped
-from ndflow.subject.voxels import Voxels, count_voxels, read_voxels
+from ndflow.subject.voxels import Voxels, count_voxels, mapped, read_voxels
 
 MATHEMATICS = ("fit", "match and map")
 AIM = 25.0  # milliseconds for the mathematics

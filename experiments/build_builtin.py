@@ -51,7 +51,7 @@ def made_from(cohort: Path) -> tuple[Reference, dict[str, Any]]:
     chosen = people(cohort)
     counts = {site: sum(row["site"] == site for row in chosen) for site in SITES}
     scans = (scan_of(cohort, row["participant_id"]) for row in chosen)
-    models = [read_source(scan, options=OPTIONS).models[""] for scan in scans]
+    models = [read_source(scan, options=OPTIONS).parts[""].model for scan in scans]
     reference = average_models(
         models,
         OPTIONS,

@@ -15,8 +15,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import Reference
-from ndflow.subject.fit import ScanTissues, tissues_of
-from ndflow.subject.normalise import check_maps
+from ndflow.subject.fit import tissues_of
 from ndflow.subject.voxels import read_voxels
 
 SCAN = head(1)
@@ -31,7 +30,7 @@ LABELS: dict[str, Any] = {  # each voxel of one tissue
 HARDLY_ANY = 0.3 * (INSIDE & (np.cumsum(INSIDE).reshape(SCAN.shape) <= 4))
 
 
-def read(maps: TissueMaps = MAPS, image: Any = SCAN, **how: Any) -> ScanTissues:
+def read(maps: TissueMaps = MAPS, image: Any = SCAN, **how: Any) -> Any:
     scan = Subject(image, tissues=maps, **how)
     return tissues_of(scan, read_voxels(scan, max_bytes=Options().max_bytes), Options())
 
@@ -55,7 +54,7 @@ def test_proportions_are_sums_of_probabilities_inside_the_mask() -> None:
 
 
 def test_densities_are_those_of_voxels_weighted_by_probability() -> None:
-    tissues = read().tissues
+    tissues = read()[0]
     for density, share in zip(tissues.densities, MAPS, strict=True):
         order = np.argsort(SCAN[INSIDE])
         x, weight = SCAN[INSIDE][order].astype(float), share[INSIDE][order]
@@ -105,29 +104,13 @@ def test_a_tissue_map_that_lies_elsewhere_is_refused_and_a_small_shift_is_warned
     off = AFFINE.copy()
     off[0, 3] += 0.1 * 2.0  # a tenth of a voxel
     save(maps["wm"], MAPS.wm, off)
-    said = read(TissueMaps(**maps), scan).warnings
+    said = read(TissueMaps(**maps), scan)[1]
     assert len(said) == 1
     assert f"{maps['wm']}: lies 0.1 voxels away from {scan}" in said[0]
     off[0, 3] += 20.0
     save(maps["wm"], MAPS.wm, off)
     with pytest.raises(FileError, match=r"wm\.nii\.gz: lies 10\.1 voxels away from"):
         read(TissueMaps(**maps), scan)
-
-
-@pytest.mark.parametrize("target", ["average", "tissue", "adaptive"])
-def test_tissue_maps_are_neither_ignored_nor_missing(target: Any) -> None:
-    options = Options(proportions=target)
-    with_maps, without = Subject(SCAN, tissues=MAPS), Subject(SCAN)
-    if target == "tissue":
-        check_maps(with_maps, options)
-        with pytest.raises(
-            InvalidValueError, match="--proportions tissue needs tissue probability"
-        ):
-            check_maps(without, options)
-    else:
-        check_maps(without, options)
-        with pytest.raises(InvalidValueError, match="are for --proportions tissue only"):
-            check_maps(with_maps, options)
 
 
 # ── targets in the proportions of a scan ─────────────────────────────────────────────────────────
@@ -152,31 +135,23 @@ def proportions(result: ndflow.Result) -> dict[str, float]:
     return result.record.match.target.proportions
 
 
-def test_an_array_is_normalised_with_arrays_of_its_tissues(
-    tmp_path: Path, bare: Reference, known: Reference
-) -> None:
-    reference = tmp_path / "reference.json"
-    ndflow.save(reference, known)
+def test_a_scan_is_normalised_by_its_tissue_maps(bare: Reference, known: Reference) -> None:
     maps: Any = MAPS._asdict()
-    with pytest.raises(FileError, match="no tissues from tissue probability maps"):
-        ndflow.normalise(SCAN, bare, proportions="tissue", **maps)
-    result = ndflow.normalise(SCAN, reference, proportions="tissue", **maps)
+    result = ndflow.normalise(SCAN, known, proportions="tissue", **maps)
     np.testing.assert_allclose(list(proportions(result).values()), amounts(), rtol=1e-9)
     np.testing.assert_allclose(result.image[INSIDE], result.imap(SCAN[INSIDE]), atol=1e-3)
-    in_memory = ndflow.normalise(SCAN, known, proportions="tissue", **maps)
-    assert np.array_equal(in_memory.image, result.image)
-    with pytest.raises(InvalidValueError, match="all three"):
-        ndflow.normalise(SCAN, reference, proportions="tissue", csf=MAPS.csf, wm=MAPS.wm)
-    by_preset = ndflow.normalise(SCAN, reference, objective="l2", **maps)
-    explicit = ndflow.normalise(SCAN, reference, proportions="tissue", objective="l2", **maps)
-    assert np.array_equal(by_preset.image, explicit.image)
-    for choice in ({"proportions": "average"}, {"preset": "paper"}):
-        with pytest.raises(InvalidValueError, match="are for --proportions tissue only"):
-            ndflow.normalise(SCAN, reference, **choice, **maps)
-    with pytest.raises(InvalidValueError, match="are for --proportions tissue only"):
-        ndflow.normalise(SCAN, bare, **maps)
-    with pytest.raises(FileError, match=r"reach 229.5, 0.9, 0.9"):
-        read(MAPS._replace(csf=255 * np.asarray(MAPS.csf)))
+    by_preset = ndflow.normalise(SCAN, known, **maps)
+    assert np.array_equal(by_preset.image, result.image)
+    wrong: list[tuple[Any, dict[str, Any], str]] = [
+        (bare, maps | {"proportions": "tissue"}, "no tissues from tissue probability maps"),
+        (bare, maps, "are for --proportions tissue only"),
+        (known, maps | {"preset": "paper"}, "are for --proportions tissue only"),
+        (known, {"proportions": "tissue"}, "needs tissue probability maps"),
+        (known, {"csf": MAPS.csf, "wm": MAPS.wm}, "of all three tissues are needed"),
+    ]
+    for reference, how, message in wrong:
+        with pytest.raises((FileError, InvalidValueError), match=message):
+            ndflow.normalise(SCAN, reference, **how)
 
 
 def test_excluded_voxels_are_not_counted_among_tissues(known: Reference) -> None:
@@ -186,20 +161,12 @@ def test_excluded_voxels_are_not_counted_among_tissues(known: Reference) -> None
     assert proportions(result)["WM"] == pytest.approx(left[2] / sum(left), rel=1e-6)
 
 
-def test_infinite_voxels_of_a_tissue_map_are_left_out(known: Reference) -> None:
-    bad = LABELS["csf"].copy()
-    bad[12, 14, 10] = np.inf
-    result = ndflow.normalise(SCAN, known, proportions="tissue", **(LABELS | {"csf": bad}))
-    expected = (KINDS == 1).sum() / (KINDS > 0).sum()
-    assert proportions(result)["CSF"] == pytest.approx(expected, abs=1e-3)
-
-
 def test_the_units_of_a_scan_are_those_of_its_tissues(tmp_path: Path) -> None:
     image = nibabel.Nifti1Image(SCAN, AFFINE)
     image.header.set_slope_inter(0.5, 10.0)
     image.to_filename(tmp_path / "scan.nii.gz")
-    plain = read(mask=INSIDE).tissues
-    scaled = read(image=tmp_path / "scan.nii.gz", mask=INSIDE).tissues
+    plain = read(mask=INSIDE)[0]
+    scaled = read(image=tmp_path / "scan.nii.gz", mask=INSIDE)[0]
     stored = nibabel.load(tmp_path / "scan.nii.gz").get_fdata()[INSIDE]
     slope, inter = np.polynomial.Polynomial.fit(SCAN[INSIDE], stored, 1).convert().coef[::-1]
     for one, other in zip(plain.densities, scaled.densities, strict=True):
@@ -207,23 +174,14 @@ def test_the_units_of_a_scan_are_those_of_its_tissues(tmp_path: Path) -> None:
         np.testing.assert_allclose(other.quantile([0.1, 0.5, 0.9]), mapped, rtol=1e-3)
 
 
-def test_nan_in_a_tissue_map_is_ignored() -> None:
+def test_voxels_of_a_tissue_map_that_are_not_finite_are_ignored() -> None:
     hole = radii() < 0.3
     image = np.where(hole, np.nan, SCAN.astype(float))
     here, said, _ = read(image=image, mask=INSIDE)
     np.testing.assert_allclose(here.proportions, amounts(INSIDE & ~hole), rtol=1e-9)
     white = np.where(hole, np.nan, MAPS.wm)
-    there = read(MAPS._replace(wm=white)).tissues
-    total = np.array([MAPS.csf[INSIDE].sum(), MAPS.gm[INSIDE].sum(), np.nansum(white[INSIDE])])
+    white[12, 14, 10] = np.inf  # in the hole
+    there = read(MAPS._replace(wm=white))[0]
+    total = np.array([MAPS.csf[INSIDE].sum(), MAPS.gm[INSIDE].sum(), white[INSIDE & ~hole].sum()])
     np.testing.assert_allclose(there.proportions, total / total.sum(), rtol=1e-9)
     assert said == []
-
-
-def test_all_three_tissue_maps_are_needed() -> None:
-    assert TissueMaps().check_complete() == (None, None, None)
-    assert not TissueMaps().complete
-    assert TissueMaps("c", "g", "w").check_complete().complete
-    for some in (TissueMaps("c", None, "w"), TissueMaps(gm="g")):
-        assert not some.complete
-        with pytest.raises(InvalidValueError, match="of all three tissues are needed: csf, gm and"):
-            some.check_complete()

@@ -312,9 +312,10 @@ def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
     volume, files, warnings = read.volume, read.files, [*read.warnings]
     tissues: list[FloatArray] = []
     for name in TISSUE_ROWS if scan.tissues.complete else ():
-        found = probabilities(getattr(scan.tissues, name.lower()), volume, counts, max_bytes)
-        tissues.append(found.share)
-        warnings.extend(found.warnings)
+        source = getattr(scan.tissues, name.lower())
+        share, found, _ = probabilities(source, volume, counts, max_bytes)
+        tissues.append(share)
+        warnings.extend(found)
     mixture = results[0].mixture
     alignment = align(mixture)
     low, high = mixture.quantile(DETERMINED_RANGE).tolist()

@@ -181,11 +181,11 @@ def _summary(mask: Volume) -> tuple[float, float, int, bool]:
 
 
 def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:
-    """Compare the place of a mask, or of a tissue probability map, with that of its image.
+    """Compare the place of a mask, a tissue probability map or a channel with that of its image.
 
     Parameters
     ----------
-    mask : the mask or map.
+    mask : the mask, map or channel.
     like : the image, of the same shape.
 
     Returns

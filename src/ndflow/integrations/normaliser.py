@@ -38,7 +38,6 @@ from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options, Scale
-from ndflow.subject.map_voxels import map_array
 from ndflow.subject.presets import Choices, TargetFacts, settled_match
 from ndflow.subject.records import MapRecord
 from ndflow.subject.target import (
@@ -49,7 +48,7 @@ from ndflow.subject.target import (
     read_target,
     with_scale,
 )
-from ndflow.subject.voxels import Voxels, count_voxels, error_about, read_voxels
+from ndflow.subject.voxels import Voxels, count_voxels, error_about, map_array, read_voxels
 from ndflow.transport import IntensityMap
 
 RecordedMap = dict[str, Any]

@@ -14,12 +14,17 @@ from ndflow.files.outputs import make_folder
 from ndflow.image.read import Source
 from ndflow.image.subject import Subject
 from ndflow.options import Keywords, Options, chosen_options, documented
-from ndflow.subject.map_voxels import map_voxels
 from ndflow.subject.normalise import outputs_of
 from ndflow.subject.records import MapRecord
 from ndflow.subject.results import Result, check_results, deliver, names_of
 from ndflow.subject.target import check_channels
-from ndflow.subject.voxels import Voxels, check_found_mask, read_voxels, selection
+from ndflow.subject.voxels import (
+    Voxels,
+    check_found_mask,
+    map_voxels,
+    read_voxels,
+    selection,
+)
 from ndflow.transport import IntensityMap
 from ndflow.values import path_like, plural
 

@@ -39,7 +39,6 @@ _STEEP, _FLAT = 4.0, 0.2  # slope of a map, as a multiple of the alignment's
 # Squeezed ones stay near, and any match that brings two peaks together squeezes the few in between.
 _STEEP_SHARE, _FLAT_SHARE = 1e-3, 1e-2
 _ENDLESS = 1e6  # widths of the histogram: what is further out may as well be infinitely far
-_INNER_TAILS = TAIL_LEVELS.clip(1e-5, 1 - 1e-5)  # a density has no first and no last voxel
 _PIECES = 8  # slopes between two neighbouring quantiles
 
 
@@ -65,12 +64,8 @@ class VoxelQuantiles(NamedTuple):
 
     @classmethod
     def of_model(cls, model: ScanModel) -> VoxelQuantiles:
-        """Return the quantiles saved in a model; those of its density where none were saved."""
-        inner, tails = model.quantiles, model.tails
-        return cls(
-            model.mixture.quantile(QUANTILE_LEVELS) if inner is None else np.array(inner),
-            model.mixture.quantile(_INNER_TAILS) if tails is None else np.array(tails),
-        )
+        """Return the quantiles saved in the model of a scan of one channel."""
+        return cls(np.array(model.quantiles), np.array(model.tails))
 
     def spread(self) -> tuple[FloatArray, FloatArray]:
         """Return intensities that span all voxels, and the share of the voxels near each."""
@@ -85,15 +80,9 @@ class VoxelQuantiles(NamedTuple):
 
 def fit_doubts(misfit: float) -> tuple[Doubt, ...]:
     """Return what is doubtful about the density of a scan, given its misfit."""
-    if misfit <= _MISFIT:
-        return ()
-    return (
-        Doubt(
-            "poor fit",
-            f"The mixture deviates from the histogram by up to {misfit:.1%} of the voxels.",
-            "look for spikes or a cut-off in the histogram, and check the mask",
-        ),
-    )
+    text = f"The mixture deviates from the histogram by up to {misfit:.1%} of the voxels."
+    hint = "look for spikes or a cut-off in the histogram, and check the mask"
+    return (Doubt("poor fit", text, hint),) if misfit > _MISFIT else ()
 
 
 def match_doubts(

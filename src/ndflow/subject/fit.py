@@ -165,10 +165,10 @@ def fit(
         return density.fit(data, **chosen)
     subject = Subject(data, mask, exclude)  # type: ignore[arg-type]  # it takes a single image, too
     parts = {"": subject}
+    check_fit(subject, joint=joint)
     if joint:
         chosen["effective_count"] = EVIDENCE * effective_count
     else:
-        check_separate(subject)
         parts = {name: subject.alone(name) for name in subject.channels}
     found = {}
     for name, own in parts.items():
@@ -301,19 +301,13 @@ def fit_to_file(
 
 
 def check_fit(subject: Subject, *, joint: bool) -> None:
-    """Refuse, before any work, what a fit cannot do."""
-    if not joint:
-        check_separate(subject)
-    elif any(part is not None for part in subject.tissues):
+    """Refuse, before any work, channels that cannot be fitted, each by itself or together."""
+    if joint and any(part is not None for part in subject.tissues):
         raise InvalidValueError(
             "--joint with --tissue-maps: the densities of tissues are estimated for one channel "
             "at a time; leave them out"
         )
-
-
-def check_separate(subject: Subject) -> None:
-    """Refuse channels on different grids, or a brain mask to be found in each of them."""
-    if len(subject.images) == 1:
+    if joint or len(subject.images) == 1:
         return
     check_grids(subject)
     if subject.finds_brain:
@@ -330,23 +324,16 @@ _ALIKE = 10.0  # the largest values of the three maps may differ by this factor
 _LEAST = 1e-3  # of any tissue: less is a mistake, or no brain
 
 
-class ScanTissues(NamedTuple):
-    """What the tissue probability maps of a scan say about its tissues.
+def tissues_of(
+    scan: Subject, voxels: Voxels, options: Options
+) -> tuple[Tissues, list[str], Hashes]:
+    """Estimate the densities and proportions of a scan's tissues.
 
-    Attributes
-    ----------
-    tissues : their densities and proportions.
-    warnings : for the user.
-    files : that were read, with their hashes.
+    Returns
+    -------
+    tuple of Tissues, list of str and Hashes
+        The tissues, warnings for the user, and the files of the maps that were read.
     """
-
-    tissues: Tissues
-    warnings: list[str]
-    files: Hashes
-
-
-def tissues_of(scan: Subject, voxels: Voxels, options: Options) -> ScanTissues:
-    """Estimate the densities and proportions of a scan's tissues."""
     volume, path = voxels.volume, voxels.volume.path
     inside = voxels.counting()
     if voxels.lesion is not None:
@@ -375,4 +362,4 @@ def tissues_of(scan: Subject, voxels: Voxels, options: Options) -> ScanTissues:
         lacking = TISSUES[int(np.argmin(proportions))]
         cause = f"hardly any {lacking} ({proportions.min():.2g} of the tissues)"
         raise FileError(path, cause, "check its tissue probability maps")
-    return ScanTissues(Tissues(tuple(densities), proportions), warnings, files)
+    return Tissues(tuple(densities), proportions), warnings, files

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack, overload
+from typing import NamedTuple, Unpack, overload
 
 from ndflow.density.mixture import marginal
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.outputs import make_folder, outputs_for
-from ndflow.image.mask import to_be_found
 from ndflow.image.read import Source, files_of
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.methods.base import Solution, method_of
@@ -20,7 +19,6 @@ from ndflow.options import Keywords, Options, PresetName, Step, chosen_options, 
 from ndflow.population.plausibility import unlike_reference
 from ndflow.subject.doubts import match_doubts
 from ndflow.subject.fit import check_fit, fit_voxels
-from ndflow.subject.map_voxels import Pieces, map_voxels
 from ndflow.subject.presets import (
     Choices,
     PresetRecord,
@@ -40,7 +38,14 @@ from ndflow.subject.target import (
     read_target,
     with_scale,
 )
-from ndflow.subject.voxels import Voxels, check_found_mask, read_voxels, selection
+from ndflow.subject.voxels import (
+    Pieces,
+    Voxels,
+    check_found_mask,
+    map_voxels,
+    read_voxels,
+    selection,
+)
 from ndflow.values import Doubt, path_like
 
 AnyChannelTarget = AnyTarget | Mapping[str, AnyTarget]
@@ -52,12 +57,12 @@ class NormaliseOptions(Keywords, total=False):
     """The keywords of `normalise`, for type checkers."""
 
     joint: bool
-    mask: Source | list[Source] | None
+    mask: Source | None
     to_mask: Source | None
-    exclude: Source | list[Source] | None
-    csf: Source | list[Source] | None
-    gm: Source | list[Source] | None
-    wm: Source | list[Source] | None
+    exclude: Source | None
+    csf: Source | None
+    gm: Source | None
+    wm: Source | None
     output: AnyPath | None
     preset: PresetName
 
@@ -68,39 +73,32 @@ def normalise(image: Source, to: AnyTarget, **options: Unpack[NormaliseOptions])
 
 @overload
 def normalise(
-    image: list[Source], to: AnyTarget, **options: Unpack[NormaliseOptions]
-) -> list[Result]: ...
-
-
-@overload
-def normalise(
     image: Mapping[str, Source], to: AnyChannelTarget, **options: Unpack[NormaliseOptions]
 ) -> dict[str, Result]: ...
 
 
 @documented(*_STEPS)
 def normalise(
-    image: Source | list[Source] | Mapping[str, Source],
+    image: Source | Mapping[str, Source],
     to: AnyChannelTarget,
     *,
     joint: bool = False,
-    mask: Any = None,  # like `image`
+    mask: Source | None = None,
     to_mask: Source | None = None,
-    exclude: Any = None,
-    csf: Any = None,
-    gm: Any = None,
-    wm: Any = None,
+    exclude: Source | None = None,
+    csf: Source | None = None,
+    gm: Source | None = None,
+    wm: Source | None = None,
     output: AnyPath | None = None,
     preset: PresetName = "auto",
     **options: Unpack[Keywords],
-) -> Result | list[Result] | dict[str, Result]:
+) -> Result | dict[str, Result]:
     """Bring an image to a target, as ``ndflow normalise`` does.
 
     Parameters
     ----------
-    image : a path, a nibabel image, or an array; or a list of them, with lists of masks; or
-        several channels of one subject: a dictionary of them by name, such as ``{"T1w": …,
-        "FLAIR": …}``.
+    image : a path, a nibabel image, or an array; or several channels of one subject: a dictionary
+        of them by name, such as ``{"T1w": …, "FLAIR": …}``.
     to : the target: a reference or a mixture, or the path of one; ``"builtin:T1w"``, a reference
         that comes with the package; or an image, like `image`. For several channels: a dictionary
         of targets by name, or a file that holds one for each; with `joint`, a joint one.
@@ -118,8 +116,8 @@ def normalise(
     Returns
     -------
     Result
-        The new image, the intensity map that made it, and how it was found. Of several images, a
-        list of results; of several channels, a dictionary with the result of each.
+        The new image, the intensity map that made it, and how it was found. Of several channels, a
+        dictionary with the result of each.
 
     Raises
     ------
@@ -140,46 +138,19 @@ def normalise(
     100.0
     """
     choices = Choices(preset, chosen_options(options, *_STEPS))
-    given = {"mask": mask, "exclude": exclude, "csf": csf, "gm": gm, "wm": wm}
-    several = isinstance(image, list)
-    images: list[Any] = image if isinstance(image, list) else [image]
-    subjects = _subjects(images, given, several=several)
-    if not subjects:
-        return []
-    matches = find_matches(subjects, to, to_mask, choices, joint=joint)
-    outputs: list[Any] = [dict.fromkeys(one.subject.channels) for one in matches]
+    subject = Subject(image, mask, exclude, TissueMaps(csf, gm, wm))  # type: ignore[arg-type]  # it takes a single image, too
+    results: dict[str, Result] = {}
+    matches = find_matches([subject], to, to_mask, choices, joint=joint)
+    outputs: Mapping[str, Path | None] = dict.fromkeys(subject.channels)
     if output is not None:
-        folder, outputs = outputs_of([one.subject for one in matches], output)
+        folder, (outputs,) = outputs_of([subject], output)
         make_folder(folder)
-    results = [
-        normalise_subject(
-            one.subject, one.target, outputs=out, options=one.options, preset=one.preset
-        )
-        for one, out in zip(matches, outputs, strict=True)
-    ]
-    if isinstance(image, Mapping):
-        return {name: one for found in results for name, one in found.items()}
-    single = [next(iter(found.values())) for found in results]
-    return single if several else single[0]
+    for one, target, chosen, decided in matches:
+        results |= normalise_subject(one, target, outputs=outputs, options=chosen, preset=decided)
+    return results if isinstance(image, Mapping) else next(iter(results.values()))
 
 
 normalize = normalise  # the American spelling
-
-
-def _subjects(images: list[Any], given: Mapping[str, Any], *, several: bool) -> list[Subject]:
-    """Return the subjects that were given, with one mask and so on for each."""
-    columns: dict[str, list[Any]] = {}
-    for name, one in given.items():
-        for_all = not several or one is None or (name == "mask" and to_be_found(one))
-        columns[name] = [one] * len(images) if for_all else one
-        if not isinstance(columns[name], list) or len(columns[name]) != len(images):
-            raise InvalidValueError(f"{name}: give a list with one for each of the images")
-    if several and any(isinstance(image, Mapping) for image in images):
-        raise InvalidValueError("image: give the channels of one subject at a time, not a list")
-    return [
-        Subject(image, mask, exclude, TissueMaps(*tissues))
-        for image, mask, exclude, *tissues in zip(images, *columns.values(), strict=True)
-    ]
 
 
 def outputs_of(

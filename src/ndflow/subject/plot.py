@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndflow._version import installing
 from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
-from ndflow.errors import InvalidValueError
 from ndflow.evaluation.distribution import empirical_distribution
 from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves, scan_figure
 from ndflow.figures.joint import JointVoxels, joint_figure
@@ -25,19 +22,6 @@ if TYPE_CHECKING:
 _POINTS = 160
 
 
-def has_figures() -> bool:
-    """Tell whether matplotlib is installed."""
-    return find_spec("matplotlib") is not None
-
-
-def check_figures() -> None:
-    """Raise an error if matplotlib is not installed."""
-    if not has_figures():
-        raise InvalidValueError(
-            f"a figure needs matplotlib, which is not installed; try {installing('report')}"
-        )
-
-
 def plot_result(
     histogram: Histogram,
     mixture: GaussianMixture,
@@ -45,7 +29,6 @@ def plot_result(
     target: GaussianMixture | None,
 ) -> Figure:
     """Draw a scan from its histogram alone: that of the result follows from the map."""
-    check_figures()
     levels, counts = histogram.values[:, 0], histogram.counts
     before = empirical_distribution(levels, counts)
     after = empirical_distribution(imap(levels), counts)
@@ -92,7 +75,6 @@ def plot_channels(
     target : the joint density that they were brought to, in the units of the result.
     names : of the channels.
     """
-    check_figures()
     generator = np.random.default_rng(0)
     if isinstance(own, Histogram):
         own = trimmed(own)

@@ -26,9 +26,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import method_called
 from ndflow.options import (
-    Average,
     ModeName,
-    Objective,
     Options,
     PresetName,
     chosen_options,
@@ -140,29 +138,20 @@ def can_split(components: int, channel: str) -> bool:
 # ── what follows ──────────────────────────────────────────────────────────────────────────────────
 
 
-class _Auto(NamedTuple):
-    """What *auto* goes by."""
-
-    scans: int
-    per_site: int
-    average: Average
-    objective: Objective
-    regularisation: float
-
-
-AUTO = _Auto(
-    scans=10,  # the fewest whose average has proportions of tissue worth adapting
-    per_site=5,  # enough for a map of the site, at two or more (docs/concepts/before-you-start.md)
-    average="quantile",  # keeps the peaks of the reference sharp
-    objective="cramer",  # repeated scans agree better: fits of other structure change it less
-    regularisation=1e-3,
-)
+# What *auto* goes by.
+ENOUGH_SCANS = 10  # the fewest whose average has proportions of tissue worth adapting
+ENOUGH_PER_SITE = 5  # for a map of the site, at two or more (docs/concepts/before-you-start.md)
+AUTO: Mapping[str, Any] = {
+    "average": "quantile",  # keeps the peaks of the reference sharp
+    "objective": "cramer",  # repeated scans agree better: fits of other structure change it less
+    "regularisation": 1e-3,
+}
 
 GOVERNED = tuple(one.name for one in fields(Options) if one.metadata["by_preset"])
 
 _SEVERAL = 2  # sites
 
-_AVERAGES: dict[Average, str] = {"density": "averaged densities", "quantile": "averaged quantiles"}
+_AVERAGES = {"density": "averaged densities", "quantile": "averaged quantiles"}
 _WORDS: Mapping[str, Callable[[Options], str]] = {  # what is used, where a record mentions it
     "mode": lambda options: options.mode,
     "proportions": lambda options: f"{options.proportions} proportions",
@@ -302,7 +291,7 @@ def _settled(choices: Choices, decided: Mapping[str, _Decision], *mentioned: str
         return Settled(Options(**chosen), None)
     usual = {name: one.value for name, one in decided.items()}
     if choices.preset == "auto":
-        usual |= {name: getattr(AUTO, name) for name in ("average", "objective", "regularisation")}
+        usual |= AUTO
     options = Options(**{**usual, **chosen})
     words = [
         words(options) + (" (chosen)" if name in chosen else "")
@@ -359,8 +348,8 @@ def _mode(facts: StudyFacts, chosen: Mapping[str, Any]) -> _Decision:
         return _Decision(single, ("rules for single scans (freeze)",))
     if not facts.sites_known or len(facts.sites) < 2:
         return _Decision(single, (facts.site_words,))
-    if sum(size >= AUTO.per_site for size in facts.sites.values()) < _SEVERAL:
-        few = f"{facts.site_words} (fewer than {_SEVERAL} with {AUTO.per_site} or more)"
+    if sum(size >= ENOUGH_PER_SITE for size in facts.sites.values()) < _SEVERAL:
+        few = f"{facts.site_words} (fewer than {_SEVERAL} with {ENOUGH_PER_SITE} or more)"
         return _Decision(single, (few,))
     return _Decision("two-level", (facts.site_words,))
 
@@ -370,7 +359,7 @@ def _target(facts: StudyFacts) -> _Decision:
         return _target_of_given(facts.given, maps=facts.all_maps, words=facts.map_words)
     if facts.all_maps:
         return _Decision("tissue", (facts.map_words,))
-    if facts.scans < AUTO.scans:
+    if facts.scans < ENOUGH_SCANS:
         few = f"only {plural(facts.scans, 'scan')}"
         return _Decision("average", (few,) if facts.one_labeller else (facts.map_words, few))
     if not (facts.can_split or (facts.with_maps and facts.one_labeller)):
@@ -381,7 +370,7 @@ def _target(facts: StudyFacts) -> _Decision:
 def _target_of_given(facts: TargetFacts, *, maps: bool, words: str) -> _Decision:
     if maps and facts.tissues == "maps":
         return _Decision("tissue", (words, f"{facts.words} with maps"))
-    if facts.scans < AUTO.scans or facts.tissues is None:
+    if facts.scans < ENOUGH_SCANS or facts.tissues is None:
         known = "" if facts.tissues or facts.scans == 1 else " without tissues"
         return _Decision("average", (f"{facts.words}{known}",))
     return _Decision("adaptive", (words, facts.words))

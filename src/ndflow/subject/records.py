@@ -152,11 +152,6 @@ class ScanModel(FileRecord):
             raise InvalidValueError(f"marginals must be {d} densities of one channel each")
 
     @property
-    def density(self) -> GaussianMixture:
-        """The density itself."""
-        return self.mixture
-
-    @property
     def model(self) -> DensityModel:
         """What a method knows about the scan."""
         marginals = self.marginals or ()
@@ -180,11 +175,6 @@ class ReferenceModel(FileRecord):
 
     reference: Reference
     inputs: tuple[InputRecord, ...] | None = None
-
-    @property
-    def density(self) -> Reference:
-        """The reference itself."""
-        return self.reference
 
 
 @dataclass(frozen=True)
@@ -468,7 +458,10 @@ def load(path: AnyPath) -> Model | dict[str, GaussianMixture] | dict[str, Refere
         return MapRecord.of_payload(path, read.payload).map
     if read.kind == "mixture":
         return ScanModel.of_payload(path, read.payload).mixture
-    found: dict[str, Any] = {name: one.density for name, one in densities_in(read).items()}
+    found: dict[str, Any] = {
+        name: one.mixture if isinstance(one, ScanModel) else one.reference
+        for name, one in densities_in(read).items()
+    }
     return cast("Model", found.get("", found))
 
 
@@ -507,10 +500,8 @@ def _record_of(model: Model | Fit | Models) -> FileRecord:
         raise InvalidValueError(
             "model must be mixtures or references by channel, not both, nor others"
         )
-    if isinstance(model, Fit):
-        return ScanModel(model.mixture)
-    if isinstance(model, GaussianMixture):
-        return ScanModel(model)
+    if isinstance(model, GaussianMixture | Fit):
+        return ScanModel(model.mixture if isinstance(model, Fit) else model)
     if isinstance(model, Reference):
         return ReferenceModel(model)
     if isinstance(model, IntensityMap):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,26 +38,39 @@ class SourceModel(NamedTuple):
 
     Attributes
     ----------
-    models : of each channel by itself, or of all together under ``""``.
+    parts : the model of each channel by itself, or of all together under ``""``.
     settings : how the images were fitted, if they were.
     sha256 : of the file, or the image.
-    images : the hashes of images, by channel as `models`.
-    warnings, doubts : for the user.
-    channel_names : of all its channels; empty where nobody named the only one.
+    warnings : for the user, about images that were fitted.
     """
 
-    models: dict[str, DensityModel]
-    settings: dict[str, JSON]
+    parts: Mapping[str, ScanModel]
+    settings: dict[str, JSON] = {}  # noqa: RUF012  (never changed)
     sha256: tuple[str, ...] = ()
-    images: Mapping[str, tuple[str, ...]] = MappingProxyType({"": ()})
     warnings: tuple[str, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-    channel_names: tuple[str, ...] = ()
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """The names of all its channels; empty where nobody named the only one."""
+        return self.parts[""].channel_names or () if "" in self.parts else tuple(self.parts)
 
     @property
     def joint(self) -> bool:
         """Whether there is one density of several channels."""
-        return len(self.channel_names) > len(self.models)
+        return len(self.channel_names) > len(self.parts)
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What to check by eye."""
+        return tuple(dict.fromkeys(doubt for part in self.parts.values() for doubt in part.doubts))
+
+    @property
+    def kind(self) -> str:
+        """What its density is of, in words."""
+        if not self.channel_names:
+            return "one channel"
+        names = listed(self.channel_names)
+        return f"a joint density of {names}" if self.joint else f"{names} by themselves"
 
 
 def reference(
@@ -126,14 +139,14 @@ def reference(
         raise InvalidValueError(f"mask must be {len(sources)}, one per source, not {len(inside)}")
     options = Options(method=method, landmarks=landmarks)
     models = [_model_of(source, one, options) for source, one in zip(sources, inside, strict=True)]
-    if any(len(one.models) > 1 for one in models):
+    if any(len(one.parts) > 1 for one in models):
         raise InvalidValueError("sources must be of one channel, or of several together")
     if channel is None and len({one.channel_names for one in models}) == 1:
         channel = models[0].channel_names or None
     if names is None and len(files) == len(sources):
         names = [stem(file) for file in files]
     made = average_models(
-        [next(iter(one.models.values())) for one in models],
+        [part.model for one in models for part in one.parts.values()],
         options,
         names=names,
         weights=None if weights is None else [float(w) for w in np.asarray(weights).ravel()],
@@ -158,20 +171,14 @@ def read_source(subject: Subject, *, options: Options) -> SourceModel:
     if is_model(subject.image):
         read = read_model(subject.image, "mixture", "mixtures")
         parts: Mapping[str, ScanModel] = densities_in(read)  # type: ignore[assignment]
-        made = SourceModel({}, {}, (read.file.sha256,))
+        made = SourceModel(parts, sha256=(read.file.sha256,))
     else:
         tissues = subject.tissues.check_complete().complete
         fitted = fit_subject(subject, options=options, tissues=tissues)
-        parts = {"": fitted}
-        made = SourceModel({}, fitted.settings or {}, _image(fitted), warnings=fitted.warnings)
+        made = SourceModel({"": fitted}, fitted.settings or {}, _image(fitted), fitted.warnings)
     with error_about(subject.path):
-        models = {name: _with_landmarks(part.model, options) for name, part in parts.items()}
-    return made._replace(
-        models=models,
-        images={name: _image(part) for name, part in parts.items()},
-        doubts=tuple(dict.fromkeys(doubt for part in parts.values() for doubt in part.doubts)),
-        channel_names=parts[""].channel_names or () if "" in parts else tuple(parts),
-    )
+        parts = {name: _with_landmarks(part, options) for name, part in made.parts.items()}
+    return made._replace(parts=parts)
 
 
 def _image(part: ScanModel) -> tuple[str, ...]:
@@ -180,14 +187,14 @@ def _image(part: ScanModel) -> tuple[str, ...]:
     return tuple(one for what in part.channel_names or ("image",) for one in known.get(what, ()))
 
 
-def _with_landmarks(model: DensityModel, options: Options) -> DensityModel:
-    """Return a model with the landmarks that the method of a reference needs."""
-    if model.mixture.channels > 1:
-        return DensityModel(model.mixture)
+def _with_landmarks(part: ScanModel, options: Options) -> ScanModel:
+    """Return the model of a scan with the landmarks that the method of a reference needs."""
+    if part.mixture.channels > 1:
+        return part
     found = method_of(options).target_landmarks(
-        model.landmarks, model.mixture, options, averaged=False
+        part.landmarks, part.mixture, options, averaged=False
     )
-    return DensityModel(model.mixture, found, model.tissues)
+    return replace(part, landmarks=found)
 
 
 def average_models(
@@ -249,8 +256,11 @@ def write_reference(
     channel : what a single channel shows.
     force : whether a file that is there already may be replaced.
     """
-    _refuse_unlike(sources, models)
     first, names = models[0], [stem(source) for source in sources]
+    for source, one in zip(sources, models, strict=True):
+        if one.kind != first.kind:
+            cause = f"holds {one.kind}, but {sources[0]} holds {first.kind}"
+            raise FileError(source, cause, "give files of the same channels, in the same order")
     if first.joint and not method_of(options).maps_jointly:
         raise InvalidValueError(
             f"--method {options.method} looks at one channel at a time, but these densities are "
@@ -260,11 +270,12 @@ def write_reference(
         InputRecord(name, one.sha256, one.settings) for name, one in zip(names, models, strict=True)
     )
     made = {}
-    for key in first.models:
-        _refuse_same_content(sources, [one.images[key] for one in models], inputs)
+    for key in first.parts:
+        parts = [one.parts[key] for one in models]
+        _refuse_same_content(sources, [_image(part) for part in parts], inputs)
         own = first.channel_names if first.joint else key or channel or ANY_CHANNEL
         reference = average_models(
-            [one.models[key] for one in models],
+            [part.model for part in parts],
             options,
             names=names,
             weights=weights,
@@ -274,22 +285,6 @@ def write_reference(
         made[key] = ReferenceModel(reference, inputs)
     record = made[""] if "" in made else ReferenceModels(first.channel_names, made)
     record.write(output, force=force, inputs=sources)
-
-
-def _refuse_unlike(sources: Sequence[str], models: Sequence[SourceModel]) -> None:
-    """Refuse densities of different channels, or joint ones among others."""
-    kinds = [_kind(one) for one in models]
-    for source, kind in zip(sources, kinds, strict=True):
-        if kind != kinds[0]:
-            cause = f"holds {kind}, but {sources[0]} holds {kinds[0]}"
-            raise FileError(source, cause, "give files of the same channels, in the same order")
-
-
-def _kind(model: SourceModel) -> str:
-    if not model.channel_names:
-        return "one channel"
-    names = listed(model.channel_names)
-    return f"a joint density of {names}" if model.joint else f"{names} by themselves"
 
 
 def _refuse_same_content(
@@ -312,7 +307,7 @@ def lacking_tissues(sources: Sequence[str], models: Sequence[SourceModel]) -> st
     lacking = [
         source
         for source, one in zip(sources, models, strict=True)
-        if any(model.tissues is None for model in one.models.values())
+        if any(part.tissues is None for part in one.parts.values())
     ]
     return lacking[0] if 0 < len(lacking) < len(models) else None
 
@@ -324,7 +319,7 @@ def _model_of(
         raise InvalidValueError("a mixture has no voxels left to mask; give None in its place")
     if isinstance(source, GaussianMixture | Fit):
         mixture = source if isinstance(source, GaussianMixture) else source.mixture
-        return SourceModel({"": _with_landmarks(DensityModel(mixture), options)}, {})
+        return SourceModel({"": _with_landmarks(ScanModel(mixture), options)})
     return read_source(Subject(source, mask), options=options)  # type: ignore[arg-type]
 
 

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,12 +97,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the figure of `plot` for notebooks; without matplotlib, the one line."""
-        from html import escape
-
-        from ndflow.subject.plot import has_figures
-
         line = f"<p>{escape(repr(self))}</p>"
-        if not has_figures() or self.histogram is None:
+        if find_spec("matplotlib") is None or self.histogram is None:
             return line
         from ndflow.figures.style import svg
 
@@ -175,11 +173,7 @@ def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: 
         if foreign and foreign[0].exists() and foreign[0].stat().st_size:
             cause = "exists, and was not written by ndflow"
             raise FileError(foreign[0], cause, "choose another name for the output, or move it")
-        try:
-            check_model(sidecar, given, force=force)
-        except FileError as error:
-            hint = f"it would be the sidecar of {Path(output).name}: {error.hint}"
-            raise FileError(error.path, error.cause, hint) from None
+        check_model(sidecar, given, force=force)
 
 
 def deliver(

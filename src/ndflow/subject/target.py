@@ -265,15 +265,9 @@ def check_channels(names: Sequence[str], known: Sequence[str], path: object) -> 
     if len(names) == len(known) == 1:
         cause = f"made of {known[0]} images, but these are {names[0]}"
         raise FileError(path, cause, f"use one of {names[0]}")
-    missing = [name for name in known if name not in names]
-    extra = [name for name in names if name not in known]
     order = " ".join(f"{name}=FILE" for name in known)
     cause = f"its channels are {listed(known)}, but {listed(names)} were given"
-    if missing and extra:
-        hint = f"is {extra[0]} meant to be {missing[0]}? Names must agree, letter by letter"
-    else:
-        hint = f"give {order}, in this order"
-    raise FileError(path, cause, hint)
+    raise FileError(path, cause, f"give {order}, with these names, in this order")
 
 
 def read_target(to: AnyTarget, mask: Source | None, *, options: Options) -> Target:

@@ -1,4 +1,4 @@
-"""The voxels of a subject: its images, which voxels count, and their histograms.
+"""The voxels of a subject: its images, which voxels count, their histograms, and their maps.
 
 The channels of a subject share one grid and one mask. A voxel counts if it is inside the mask,
 not excluded, and finite in all channels. Without a mask, all voxels are inside that are not 0 in
@@ -21,10 +21,8 @@ from ndflow.density.condense import joint_histogram
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.image.mask import (
-    ALIGNED,
     BRAIN,
     MIN_VOXELS,
-    TOLERATED,
     BoolArray,
     Inside,
     Nonzero,
@@ -32,20 +30,22 @@ from ndflow.image.mask import (
     misalignment_warnings,
     read_mask,
     to_be_found,
-    voxels_apart,
 )
 from ndflow.image.read import Source, read_grid, read_volume
 from ndflow.image.subject import Subject
 from ndflow.image.volume import PIECE, Volume
+from ndflow.image.write import cast_to, make_array
+from ndflow.options import Options, Outside
 from ndflow.preparation.brain import (
     brain_mask,
     check_deepbet,
     deepbet_version,
     refuse_other_contrasts,
 )
+from ndflow.transport import IntensityMap, LinearInterpolant, linear_interpolant
 from ndflow.values import FloatArray, Record, plural
 
-_PIECE = 1 << 16  # voxels counted at a time; a histogram of the whole would double the memory
+_PIECE = 1 << 16  # voxels at a time: few enough for a processor's cache
 _FEW_LEVELS = 16
 _BACKGROUND = 0.5  # of the voxels, with one and the same value
 _MASK = "give a mask of the brain with --mask FILE, or try --mask brain or --mask auto"
@@ -135,12 +135,10 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
     several = len(subject.images) > 1
     warnings = check_grids(subject) if several else []
     masks = {}
-    for what, source, fewest in (
-        ("lesion", subject.lesion, {"fewest": 0}),
-        ("mask", subject.mask, {}),
-    ):
-        if source is not None and not to_be_found(source):
-            masks[what] = read_mask(source, max_bytes=max_bytes, **fewest)
+    if subject.lesion is not None:
+        masks["lesion"] = read_mask(subject.lesion, max_bytes=max_bytes, fewest=0)
+    if subject.mask is not None and not to_be_found(subject.mask):
+        masks["mask"] = read_mask(subject.mask, max_bytes=max_bytes)
     found, files = [], {}
     for name, image in subject.images.items():
         called = {"called": f"the image {name}"} if several else {}
@@ -158,10 +156,9 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
         inside, found_brain = Nonzero(volumes[0]), False
         if several:
             inside = ~zero_in_all(volumes) & finite_in_all(volumes)
-    for what in ("mask", "lesion"):
-        if what in masks:
-            warnings += masks[what].on(volumes[0])
-            files[what] = masks[what].files
+    for what, mask in reversed(masks.items()):
+        warnings += mask.on(volumes[0])
+        files[what] = mask.files
     lesion = _flat(masks["lesion"].inside) if "lesion" in masks else None
     known = {what: read for what, read in files.items() if read}
     return Voxels(volumes, inside, tuple(warnings), known, lesion, found_brain)
@@ -193,13 +190,10 @@ def count_voxels(subject: Subject, voxels: Voxels) -> Counted:
                 f"{volume.path}: {plural(not_finite, 'voxel')} NaN or infinite, left out of the fit"
             )
     used = int(trimmed(counted).total)
-    numbers = VoxelCounts(used, excluded, total - used, not_finite, _ml(excluded, volume))
+    size = volume.voxel_mm3 if excluded and volume.placed else math.nan
+    excluded_ml = excluded * size / 1000 if math.isfinite(size) else None
+    numbers = VoxelCounts(used, excluded, total - used, not_finite, excluded_ml)
     return Counted(counted, numbers, tuple(notes))
-
-
-def _ml(voxels: int, volume: Volume) -> float | None:
-    size = volume.voxel_mm3 if voxels and volume.placed else math.nan
-    return voxels * size / 1000 if math.isfinite(size) else None
 
 
 def check_found_mask(subject: Subject) -> None:
@@ -214,23 +208,12 @@ def check_grids(subject: Subject) -> list[str]:
     grids = [read_grid(image, called=f"the image {name}") for name, image in subject.images.items()]
     first, warnings = grids[0], []
     for other in grids[1:]:
-        apart = voxels_apart(other, first) if other.spatial_shape == first.spatial_shape else None
-        if apart is None or not apart < TOLERATED:
+        if other.spatial_shape != first.spatial_shape:
             shapes = [" × ".join(map(str, grid.spatial_shape)) for grid in (other, first)]
             cause = f"{shapes[0]} voxels, but {first.path} has {shapes[1]}"
-            if apart is not None:
-                cause = (
-                    f"lies {apart:.3g} voxels away from {first.path}, although of the same shape"
-                )
-            hint = (
-                "channels must share a grid, and nothing is resampled silently: register them, and "
-                "resample them, for example with nibabel.processing.resample_from_to"
-            )
+            hint = "channels must share a grid: register and resample them, which is not done here"
             raise FileError(other.path, cause, hint)
-        if apart > ALIGNED:
-            warnings.append(
-                f"{other.path}: lies {apart:.2g} voxels away from {first.path}; used nevertheless"
-            )
+        warnings += misalignment_warnings(other, first)
     return warnings
 
 
@@ -343,24 +326,9 @@ def _suspicious(path: str, counted: Histogram) -> list[str]:
 # ── tissue probability maps ───────────────────────────────────────────────────────────────────────
 
 
-class ProbabilityMap(NamedTuple):
-    """A tissue probability map that was read.
-
-    Attributes
-    ----------
-    share : the probability of each voxel inside the mask.
-    warnings : for the user.
-    files : that were read, with their hashes.
-    """
-
-    share: FloatArray
-    warnings: list[str]
-    files: tuple[FileHash, ...]
-
-
 def probabilities(
     source: Source, volume: Volume, inside: BoolArray, max_bytes: int
-) -> ProbabilityMap:
+) -> tuple[FloatArray, list[str], tuple[FileHash, ...]]:
     """Read a tissue probability map.
 
     Parameters
@@ -369,6 +337,11 @@ def probabilities(
     volume : the scan, whose grid it must have.
     inside : which voxels are wanted.
     max_bytes : the largest file to read.
+
+    Returns
+    -------
+    tuple of array, list of str and tuple of FileHash
+        The probability of each voxel inside, warnings for the user, and the files that were read.
 
     Raises
     ------
@@ -384,4 +357,264 @@ def probabilities(
     if share.min() < 0 or not share.any():
         cause = "no probability is positive inside the mask, or some are negative"
         raise FileError(read.path, cause, "check that it is a tissue probability map")
-    return ProbabilityMap(share, warnings, read.files)
+    return share, warnings, read.files
+
+
+# ── voxels, mapped ────────────────────────────────────────────────────────────────────────────────
+# Voxels are mapped piece by piece. Integer images of an ordinary range go through a look-up table:
+# the map is evaluated once for each integer that can occur, already in the data type of the result.
+# Other images are computed voxel by voxel, through a linear interpolant of the map where the result
+# has no more than 32 bits.
+
+Pieces = Iterator[NDArray[Any]]  # of mapped voxels, in the order of `Volume.flat`
+
+_LARGEST = np.finfo(np.float64).max
+_EXACT = 1 << 53  # up to here doubles represent every integer
+_LONGEST = 1 << 18  # entries of a look-up table; more would cost more than they save
+_MANY = 1 << 15  # voxels that are worth the search for a linear interpolant
+_SAMPLE, _FEWEST = 1 << 16, 100  # voxels to sample for the range, and the least of them
+_BULK, _REACH = (0.005, 0.995), 0.5  # their quantiles, and how far the interpolant extends
+
+
+class _Tables(NamedTuple):
+    """The results of the integers from `first` on, inside the mask and outside.
+
+    Where the two differ in a single integer only, `apart` is that integer.
+    """
+
+    first: int
+    inner: NDArray[Any]
+    outer: NDArray[Any]
+    apart: int | None
+
+
+def mapped(
+    volume: Volume,
+    imap: IntensityMap,
+    inside: Inside,
+    outside: Outside | None,
+    dtype: str = "float64",
+    sample: NDArray[Any] | None = None,
+) -> Iterator[NDArray[Any]]:
+    """Yield the mapped voxels, in the order of `Volume.flat`.
+
+    Voxels that are not finite stay as they are, unless everything outside the mask becomes zero.
+
+    Parameters
+    ----------
+    volume : the image.
+    imap : the map.
+    inside : the mask.
+    outside : what becomes of voxels outside the mask, see `Options`.
+    dtype : the data type of the result. The voxels that are yielded have it already where that
+        saves time and none of them has to be clipped.
+    sample : some of the values, whose range matters most. Default: every so many voxels.
+    """
+    if volume.stored.dtype.kind in "bui":
+        first, last = int(volume.stored.min()), int(volume.stored.max())
+        if last - first < _LONGEST and max(-first, last) <= _EXACT:
+            tables = _tables(volume, imap, first, last, outside, np.dtype(dtype))
+            return _looked_up(volume, inside, tables)
+    through = None
+    if dtype == "float32" and volume.flat.size >= _MANY:
+        if sample is None:
+            sample = volume.values(volume.flat[:: max(1, volume.flat.size // _SAMPLE)])
+        through = _interpolant(imap, sample)
+    return _computed(volume, imap, inside, outside, through)
+
+
+def _tables(
+    volume: Volume,
+    imap: IntensityMap,
+    first: int,
+    last: int,
+    outside: Outside | None,
+    dtype: np.dtype[Any],
+) -> _Tables:
+    values = volume.values(np.arange(first, last + 1, dtype=np.int64))
+    inner = _through(imap, values.astype(np.float64))
+    outer, apart = inner, None
+    if outside is None:
+        zero = volume.is_zero(values)
+        outer = np.where(zero, 0.0, inner)
+        if np.count_nonzero(zero) == 1:
+            apart = first + int(np.argmax(zero))
+    elif outside != "map":
+        outer = values.astype(np.float64) if outside == "keep" else np.zeros_like(inner)
+    typed = [cast_to(table, dtype) for table in (inner, outer)]
+    if any(clipped for _, clipped in typed):
+        return _Tables(first, inner, outer, apart)
+    return _Tables(first, typed[0][0], typed[1][0], apart)
+
+
+def _looked_up(volume: Volume, inside: Inside, tables: _Tables) -> Iterator[NDArray[Any]]:
+    flat = volume.flat
+    never = tables.apart is not None and isinstance(inside, Nonzero)  # that integer is inside
+    for start in range(0, flat.size, _PIECE):
+        stored = flat[start : start + _PIECE]
+        places = stored.astype(np.intp)
+        if tables.first:
+            places -= tables.first
+        if never:
+            yield tables.outer.take(places)
+            continue
+        within = inside[start : start + _PIECE]
+        affected = within if tables.apart is None else within & (stored == tables.apart)
+        if not affected.any():
+            yield tables.outer.take(places)
+            continue
+        result = tables.inner.take(places)
+        if not within.all():
+            np.copyto(result, tables.outer.take(places), where=~within)
+        yield result
+
+
+def _computed(
+    volume: Volume,
+    imap: IntensityMap,
+    inside: Inside,
+    outside: Outside | None,
+    through: LinearInterpolant | None,
+) -> Iterator[NDArray[Any]]:
+    flat = volume.flat
+    for start in range(0, flat.size, _PIECE):
+        values, within = volume.values(flat[start : start + _PIECE]), inside[start : start + _PIECE]
+        result = values.astype(np.float64)
+        moved = np.isfinite(values)
+        if outside is None:
+            still = ~within & volume.is_zero(values)
+            result[still] = 0.0
+            moved &= ~still
+        elif outside != "map":
+            moved &= within
+            if outside == "zero":
+                result[~within] = 0.0
+        where = np.flatnonzero(moved)
+        result[where] = _through(imap, result[where], through)
+        yield result
+
+
+def _through(
+    imap: IntensityMap, values: NDArray[np.float64], fast: LinearInterpolant | None = None
+) -> NDArray[np.float64]:
+    """Map values; finite ones stay finite, and the writer counts those its type cannot hold."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if fast is None:
+            return np.clip(imap(values), -_LARGEST, _LARGEST)
+        near = (values >= fast.low) & (values <= fast.high)
+        if near.all():
+            return fast(values)
+        result = np.empty_like(values)
+        result[near] = fast(values[near])
+        result[~near] = _through(imap, values[~near])
+        return result
+
+
+def _interpolant(imap: IntensityMap, sample: NDArray[Any]) -> LinearInterpolant | None:
+    """Return a linear interpolant of a map over the range of nearly all values of an image.
+
+    Not of all of them: a single voxel far out would leave the others in one interval.
+    """
+    sample = sample[np.isfinite(sample) & (sample != 0)]
+    if sample.size < _FEWEST:
+        return None
+    low, high = np.quantile(sample.astype(np.float64), _BULK).tolist()
+    reach = _REACH * (high - low)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return linear_interpolant(imap, low - reach, high + reach)
+
+
+def map_array(
+    voxels: NDArray[Any], imap: IntensityMap, mask: BoolArray | None, outside: Outside | None
+) -> NDArray[np.float32]:
+    """Map an array in memory to 32-bit floats, as `mapped` does, without changing its order.
+
+    Parameters
+    ----------
+    voxels : a volume of real numbers, in any order in memory.
+    imap : the map.
+    mask : which voxels are inside, in the shape of `voxels`; None for all but 0.
+    outside : what becomes of voxels outside the mask, see `Options`.
+
+    Returns
+    -------
+    The mapped voxels: bit for bit what `mapped` gives, in the shape and the order of `voxels`.
+    """
+    turned = voxels.flags.c_contiguous and voxels.ndim <= 3  # so that nothing is put in order
+    volume = read_volume(voxels.T if turned else voxels)
+    inside: Inside = Nonzero(volume)
+    if mask is not None:
+        inside = (mask.T if turned else mask).reshape(-1, order="F")
+    sampled = np.arange(0, voxels.size, max(1, voxels.size // _SAMPLE))
+    sample = voxels[np.unravel_index(sampled, voxels.shape, "F")] if turned else None
+    result, _ = make_array(volume, mapped(volume, imap, inside, outside, "float32", sample))
+    return result.T if turned else result
+
+
+# All channels of a voxel are needed to map any of them, so the results of all channels are computed
+# before the first of them is written: eight bytes per mapped voxel and channel.
+
+
+def map_voxels(voxels: Voxels, imap: IntensityMap, options: Options) -> list[Pieces]:
+    """Return, for each channel of a subject, its mapped voxels in pieces.
+
+    Parameters
+    ----------
+    voxels : of the subject.
+    imap : the map of all its channels.
+    options : what becomes of voxels outside the mask, and the data type of the result.
+    """
+    outside, volumes = options.outside, voxels.volumes
+    if len(volumes) == 1:
+        return [mapped(volumes[0], imap, voxels.inside, outside, options.dtype)]
+    finite, within = finite_in_all(volumes), voxels.inside[:]
+    cleared = np.zeros_like(finite)
+    if outside is None:
+        cleared = ~within & zero_in_all(volumes)
+        moved = finite & ~cleared
+    elif outside == "map":
+        moved = finite
+    else:
+        moved = finite & within
+        if outside == "zero":
+            cleared = ~within
+    results = _results(volumes, imap, moved)
+    return [
+        _pieces(volume, moved, cleared, results[:, place]) for place, volume in enumerate(volumes)
+    ]
+
+
+def _results(
+    volumes: Sequence[Volume], imap: IntensityMap, moved: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Map the voxels that move, all channels of a piece at a time, (n, d)."""
+    results = np.empty((int(np.count_nonzero(moved)), len(volumes)))
+    done = 0
+    for start in range(0, moved.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        chosen = moved[piece]
+        points = np.stack(
+            [volume.values(volume.flat[piece][chosen]).astype(np.float64) for volume in volumes],
+            axis=1,
+        )
+        if len(points):
+            results[done : done + len(points)] = _through(imap, points)
+        done += len(points)
+    return results
+
+
+def _pieces(
+    volume: Volume,
+    moved: NDArray[np.bool_],
+    cleared: NDArray[np.bool_],
+    results: NDArray[np.float64],
+) -> Iterator[NDArray[Any]]:
+    done = 0
+    for start in range(0, moved.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        values = volume.values(volume.flat[piece]).astype(np.float64)
+        values[cleared[piece]] = 0.0
+        count = int(np.count_nonzero(moved[piece]))
+        values[moved[piece]] = results[done : done + count]
+        done += count
+        yield values
