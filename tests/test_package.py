@@ -1,11 +1,12 @@
-"""The package around the code: versions that agree, a container, a recipe, workflows, templates."""
+"""The package around the code: versions that agree, containers, recipes, the citation."""
 
+import importlib.util
+import json
 import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -14,23 +15,14 @@ from packaging.requirements import Requirement
 import ndflow
 from ndflow.methods.base import Method
 
-HOME = "https://github.com/ndflow/ndflow"
-PAPER = Method.bibtex
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = SETTINGS["project"]
 ON_CONDA = {"isal": "python-isal", "matplotlib": "matplotlib-base", "dask": "dask-core"}
 
 
 def text(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
-
-
-def parsed(name: str) -> Any:
-    return yaml.safe_load(text(name))
-
-
-# ── versions and addresses ───────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -44,15 +36,7 @@ def parsed(name: str) -> Any:
     ],
 )
 def test_every_file_names_this_version(name: str, pattern: str) -> None:
-    found = re.search(pattern, text(name), re.MULTILINE)
-    assert found is not None
-    assert found[1] == ndflow.__version__
-
-
-# ── citation ─────────────────────────────────────────────────────────────────────────────────────
-
-
-# ── containers and recipe ────────────────────────────────────────────────────────────────────────
+    assert re.findall(pattern, text(name), re.MULTILINE)[0] == ndflow.__version__
 
 
 def test_the_dockerfile_is_sound() -> None:
@@ -64,54 +48,45 @@ def test_the_dockerfile_is_sound() -> None:
 
 
 def test_containers_hold_what_the_build_reads_and_nothing_else() -> None:
-    kept = re.findall(r"^!(.*)$", text(".dockerignore"), re.MULTILINE)
     read = {"pyproject.toml", *PROJECT["license-files"], "README.md", "src"}
-    assert set(kept) == read
-    copied = set(re.findall(r"^ +(\S+) /source/", text("apptainer.def"), re.MULTILINE))
-    assert copied == read
+    assert {*re.findall(r"^!(.*)$", text(".dockerignore"), re.MULTILINE)} == read
+    assert {*re.findall(r"^ +(\S+) /source/", text("apptainer.def"), re.MULTILINE)} == read
 
 
-def on_conda(requirement: str) -> str:
-    one = Requirement(requirement)
-    return f"{ON_CONDA.get(one.name, one.name)} {one.specifier}"
+def on_conda(requirements: list[str]) -> list[str]:
+    parsed = map(Requirement, requirements)
+    return sorted(f"{ON_CONDA.get(one.name, one.name)} {one.specifier}" for one in parsed)
 
 
-def test_the_recipe_needs_what_the_package_needs() -> None:
-    plain = re.sub(r"{%.*?%}|{{.*?}}", "", text("conda/meta.yaml"))
-    recipe = yaml.safe_load(plain)
-    python = f"python {PROJECT['requires-python']}"
-    needs = recipe["requirements"]
-    assert needs["run"][0] == python
-    assert sorted(needs["run"][1:]) == sorted(map(on_conda, PROJECT["dependencies"]))
-    assert sorted(needs["host"]) == sorted([python, "pip", *map(on_conda, BUILD["requires"])])
+def test_the_conda_recipe_needs_what_the_package_needs() -> None:
+    recipe = yaml.safe_load(re.sub(r"{%.*?%}|{{.*?}}", "", text("conda/meta.yaml")))
+    python, needs = f"python {PROJECT['requires-python']}", recipe["requirements"]
+    built = on_conda(SETTINGS["build-system"]["requires"])
+    assert sorted(needs["run"]) == sorted([python, *on_conda(PROJECT["dependencies"])])
+    assert sorted(needs["host"]) == sorted([python, "pip", *built])
     extras = PROJECT["optional-dependencies"]
-    offered = {on_conda(one) for name in ("report", "evaluate", "cluster") for one in extras[name]}
-    assert set(needs["run_constrained"]) <= offered
-    script = PROJECT["scripts"]["ndflow"]
-    assert recipe["build"]["entry_points"] == [f"ndflow = {script}"]
+    offered = [one for name in ("report", "evaluate", "cluster") for one in extras[name]]
+    assert {*needs["run_constrained"]} <= {*on_conda(offered)}
 
 
-# ── GitHub ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_citation_file_says_the_same() -> None:
-    cff = parsed("CITATION.cff")
-    # What version 1.2 of the format requires.
-    assert cff["cff-version"] == "1.2.0"
-    assert all(cff[key] for key in ("message", "title", "authors"))
-    assert all("name" in one or "family-names" in one for one in cff["authors"])
+def test_the_citation_file_names_the_paper() -> None:
+    cff = yaml.safe_load(text("CITATION.cff"))
     paper = cff["preferred-citation"]
-    assert all(paper[key] for key in ("type", "title", "authors"))
-    assert (cff["license"], cff["url"]) == (PROJECT["license"], HOME)
-    # And what it says about the paper.
-    fields = dict(re.findall(r"^ +(\w+) += \{(.*)\},$", PAPER, re.MULTILINE))
+    fields = dict(re.findall(r"^ +(\w+) += \{(.*)\},$", Method.bibtex, re.MULTILINE))
     plain = {name: re.sub(r"[{}]", "", value) for name, value in fields.items()}
     names = [f"{one['family-names']}, {one['given-names']}" for one in paper["authors"]]
-    assert " and ".join(names) == plain["author"]
-    assert paper["title"] == plain["title"]
-    assert paper["doi"] == plain["doi"]
-    assert paper["collection-title"] == plain["booktitle"].replace("--", "–")
-    assert f"{paper['start']}--{paper['end']}" == plain["pages"]
-    assert (str(paper["year"]), str(paper["volume"])) == (plain["year"], plain["volume"])
-    assert paper["publisher"]["name"] == plain["publisher"]
-    assert paper["identifiers"][0]["value"] == f"arXiv:{plain['eprint']}"
+    said = (" and ".join(names), paper["title"], paper["doi"], str(paper["year"]))
+    assert said == tuple(plain[name] for name in ("author", "title", "doi", "year"))
+    assert (cff["cff-version"], cff["license"]) == ("1.2.0", PROJECT["license"])
+
+
+def test_boutiques_descriptors_are_up_to_date() -> None:
+    path = ROOT / "recipes" / "boutiques" / "make_descriptors.py"
+    spec = importlib.util.spec_from_file_location("make_descriptors", path)
+    assert spec is not None
+    assert spec.loader is not None
+    making = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(making)
+    for command in making.OUTPUTS:
+        written = json.loads(making.path_of(command).read_text(encoding="utf-8"))
+        assert making.descriptor(command) == written, "run recipes/boutiques/make_descriptors.py"

@@ -1,6 +1,5 @@
-"""The numbers of docs/study.md: what they mean, and that the page is whole."""
+"""The statistics of docs/study.md (experiments/study_results.py)."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,54 +11,39 @@ from scipy import stats
 from ndflow.evaluation.sites import distance_between_sites, distance_within_sites
 from ndflow.evaluation.statistics import covariate_effect
 
-ROOT = Path(__file__).parents[1]
 SITES = ["a"] * 5 + ["b"] * 7 + ["c"] * 6
+VALUES = np.random.default_rng(3).normal(size=(len(SITES), 9)).cumsum(axis=1)
 
 
 @pytest.fixture(scope="module")
 def results() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT / "experiments"))
-    import study_results
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parents[1] / "experiments")
+        import study_results
 
-    yield study_results
-    sys.path.remove(str(ROOT / "experiments"))
-
-
-@pytest.fixture
-def values() -> np.ndarray:
-    return np.random.default_rng(3).normal(size=(len(SITES), 9)).cumsum(axis=1)
+        yield study_results
 
 
-def test_statistics_are_those_of_an_evaluation(results: ModuleType, values: np.ndarray) -> None:
-    between = results.w1_between(SITES)(values)
-    assert between == pytest.approx(distance_between_sites(values, SITES))
-    within = results.w1_within(SITES)(values)
-    assert within == pytest.approx(distance_within_sites(values, SITES))
-    found = results.partial_correlation(SITES)(values[:, :2])
-    effect = covariate_effect(values[:, 1], values[:, 0], SITES)
-    assert found == pytest.approx(effect.correlation)
-
-
-def test_the_spread_within_sites_is_pooled(results: ModuleType, values: np.ndarray) -> None:
+def test_statistics_are_those_of_an_evaluation(results: ModuleType) -> None:
     site = np.array(SITES)
-    own = [values[site == name] for name in "abc"]
-    squares = sum((len(one) - 1) * one.var(axis=0, ddof=1) for one in own)
-    pooled = np.sqrt(squares / (len(SITES) - 3)).mean()
-    assert results.sd_within(SITES)(values) == pytest.approx(pooled)
+    squares = sum(((VALUES[site == s] - VALUES[site == s].mean(axis=0)) ** 2).sum(0) for s in "abc")
+    effect = covariate_effect(VALUES[:, 1], VALUES[:, 0], SITES)
+    for found, expected in (
+        (results.w1_between(SITES)(VALUES), distance_between_sites(VALUES, SITES)),
+        (results.w1_within(SITES)(VALUES), distance_within_sites(VALUES, SITES)),
+        (results.partial_correlation(SITES)(VALUES[:, :2]), effect.correlation),
+        (results.sd_within(SITES)(VALUES), np.sqrt(squares / (len(SITES) - 3)).mean()),
+    ):
+        assert found == pytest.approx(expected)
 
 
-def test_statistics_of_resamples_are_those_of_each(results: ModuleType, values: np.ndarray) -> None:
-    places = results.resamples(SITES, 3)
-    for statistic in (results.mean_sd, results.mean_sd_in_gaps, results.sd_within(SITES)):
-        each = [statistic(values[one]) for one in places]
-        np.testing.assert_allclose(statistic(values[places]), each)
-
-
-def test_resamples_keep_sites_apart(results: ModuleType) -> None:
-    site = np.array(SITES)
+def test_resamples_keep_sites_apart_and_statistics_take_many(results: ModuleType) -> None:
     places = results.resamples(SITES, 50)
-    assert (site[places] == site).all()
+    assert (np.array(SITES)[places] == SITES).all()
     assert len({tuple(one) for one in places.tolist()}) == 50
+    for statistic in (results.mean_sd, results.mean_sd_in_gaps, results.sd_within(SITES)):
+        each = [statistic(VALUES[one]) for one in places]
+        np.testing.assert_allclose(statistic(VALUES[places]), each)
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution(results: ModuleType) -> None:
@@ -69,15 +53,14 @@ def test_the_interval_of_a_mean_is_that_of_the_normal_distribution(results: Modu
     assert one.interval == pytest.approx((mean, mean - 1.96 * error, mean + 1.96 * error), abs=0.01)
 
 
+def test_ratios_are_of_the_same_people(results: ModuleType) -> None:
+    found = results.estimates({"one": VALUES, "twice": 2 * VALUES}, results.mean_sd, SITES)
+    assert results.over(found, "one")["twice"].interval == pytest.approx((2, 2, 2))
+
+
 def test_the_interval_corrects_that_resamples_vary_less(results: ModuleType) -> None:
     sample = np.random.default_rng(5).normal(size=(8, 1))
     one = results.estimates({"x": sample}, results.mean_sd, ["a"] * 8)["x"]
     low, high = np.quantile(one.resampled, [0.025, 0.975])
     assert one.interval.low > low
     assert one.interval.high > high
-
-
-def test_ratios_are_of_the_same_people(results: ModuleType, values: np.ndarray) -> None:
-    found = results.estimates({"one": values, "twice": 2 * values}, results.mean_sd, SITES)
-    ratio = results.over(found, "one")["twice"].interval
-    assert ratio == pytest.approx((2, 2, 2))
