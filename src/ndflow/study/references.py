@@ -293,7 +293,8 @@ def read_reference(path: str, channels: Sequence[str]) -> tuple[Reference, FileH
         cause = f"holds references of {listed(names)}, each by itself, not of {listed(channels)}"
         hint = f"say which, for example --channels {names[0]}, without --joint"
         raise FileError(path, cause, hint)
-    found: Reference = known[channels[0] if names != [""] else ""].density  # type: ignore[assignment]
+    part: ReferenceModel = known[channels[0] if names != [""] else ""]  # type: ignore[assignment]
+    found = part.reference
     if found.mixture.channels != len(channels):
         cause = f"a reference of {listed(found.channel_names)}, not of {listed(channels)}"
         hint = "use it with --joint and all of these channels"
