@@ -65,7 +65,7 @@ def flipped(at: int) -> bytes:
         (b"", "an empty file"),
         (PACKED[:5], "cut short"),
         (PACKED[:-1], "cut short"),
-        (flipped(-6), "checksum"),
+        (flipped(-6), "CRC check failed"),
         (flipped(-2), "damaged"),
         (flipped(len(PACKED) // 2), "damaged"),
         (flipped(2), "damaged"),

@@ -18,10 +18,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
-from isal import isal_zlib
+from isal import igzip, isal_zlib
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError
@@ -34,28 +34,28 @@ _CUT_SHORT = "the file was cut short, or its header is damaged: copy or download
 _AGAIN = "copy or download it again"
 _GZIP = b"\x1f\x8b"
 _MOST_INFLATION = 1032  # at best, two bits (a length code and a distance code) stand for 258 bytes
-_BLOCK = 1 << 18  # bytes at a time, before they are compressed or after they were decompressed
-_COMPRESSED_BLOCK = 1 << 17  # compressed bytes read at a time
+_BLOCK = 1 << 18  # bytes at a time
 _LEVEL = 2
 _GZIP_FORMAT = 31  # zlib's window bits for deflate with gzip's header, checksum and length
 
 
-class Hashed:
+class Hashed(io.RawIOBase):
     """A file that is hashed while it is read or written."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self._hash = file, hashlib.sha256()
+        self._file: Any = file
+        self._hash = hashlib.sha256()
 
-    def read(self, most: int) -> bytes:
-        """Return the next bytes, none at the end."""
-        data = self._file.read(most)
-        self._hash.update(data)
-        return data
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as possible; return the number of bytes, 0 at the end."""
+        count: int = self._file.readinto(buffer)
+        self._hash.update(memoryview(buffer)[:count])
+        return count
 
-    def write(self, data: bytes | memoryview) -> int:
+    def write(self, data: Any) -> int:
         """Write, and return the number of bytes written."""
         self._hash.update(data)
-        return self._file.write(data)
+        return int(self._file.write(data))
 
     def digest(self) -> str:
         """Return the SHA-256 of everything read or written so far, in hexadecimal."""
@@ -79,10 +79,10 @@ class Stream:
             raise FileError(path, "an empty file", _AGAIN)
         self.path, self._max_bytes = path, max_bytes
         self.capacity = size * _MOST_INFLATION if compressed else size
-        source = self._source = Hashed(file)
-        plain = iter(lambda: source.read(_BLOCK), b"")
-        self._pieces = decompressed(path, source) if compressed else plain
-        self._ready, self._taken = memoryview(b""), 0
+        self._source = Hashed(file)
+        unpack: Any = igzip.IGzipFile
+        self._content = unpack(fileobj=self._source) if compressed else self._source
+        self._taken = 0
 
     def read(self, count: int, what: str) -> NDArray[np.uint8]:
         """Return the next bytes; refuse a file that has fewer left.
@@ -100,22 +100,21 @@ class Stream:
         # The pages of an empty array take no memory until they are written to, so a header that
         # exaggerates, but by no more than deflate could compress, costs no memory either.
         buffer = np.empty(count, np.uint8)
-        filled = 0
-        while filled < count:
-            piece = self._next(count - filled)
-            if not piece:
-                missing = f"ends {count - filled:,} bytes before the end of its {what}"
+        left = memoryview(buffer)  # type: ignore[arg-type]
+        while left:
+            got = self._fill(left)
+            if not got:
+                missing = f"ends {len(left):,} bytes before the end of its {what}"
                 raise FileError(self.path, missing, _CUT_SHORT)
-            buffer[filled : filled + len(piece)] = piece
-            filled += len(piece)
+            left = left[got:]
         return buffer
 
     def finish(self, keep: int = 1 << 20) -> bytes:
         """Read and verify the rest of the file; return the first `keep` bytes of the rest."""
-        rest = bytearray()
-        while piece := self._next(_BLOCK):
+        rest, block = bytearray(), memoryview(bytearray(_BLOCK))
+        while got := self._fill(block):
             self._refuse_beyond(self._taken)
-            rest += piece[: keep - len(rest)]
+            rest += block[: min(got, keep - len(rest))]
         return bytes(rest)
 
     @property
@@ -123,15 +122,17 @@ class Stream:
         """The SHA-256 of the file as it is stored; known when it has been read to its end."""
         return self._source.digest()
 
-    def _next(self, most: int) -> memoryview:
-        while not self._ready:
-            data = next(self._pieces, None)
-            if data is None:
-                break
-            self._ready = memoryview(data)
-        piece, self._ready = self._ready[:most], self._ready[most:]
-        self._taken += len(piece)
-        return piece
+    def _fill(self, buffer: memoryview) -> int:
+        """Read some bytes into a buffer; return how many, 0 at the end, when all is verified."""
+        try:
+            got: int = self._content.readinto(buffer[:_BLOCK])  # the processor's cache fits it
+        except EOFError:
+            cause = "cut short: its compressed data are incomplete"
+            raise FileError(self.path, cause, _AGAIN) from None
+        except (igzip.BadGzipFile, isal_zlib.error) as error:  # type: ignore[misc]  # isal's stub
+            raise FileError(self.path, f"damaged: {error} in its gzip data", _AGAIN) from None
+        self._taken += got
+        return got
 
     def _refuse_beyond(self, size: int) -> None:
         if size > self._max_bytes:
@@ -208,38 +209,6 @@ def _missing(path: str) -> FileError:
 def is_compressed(name: str) -> bool:
     """Return whether a file is compressed, by its name."""
     return name.lower().endswith((".gz", ".mgz"))
-
-
-def decompressed(path: str, file: Hashed) -> Iterator[bytes]:
-    """Yield the content of a gzip file in pieces, and verify it.
-
-    The checksum comes last in the file, so no content is verified before the iterator has ended.
-
-    Parameters
-    ----------
-    path : the name of the file, for messages.
-    file : the file, open for reading.
-
-    Raises
-    ------
-    FileError : if the file is cut short or damaged, or something follows the compressed data.
-    """
-    data = file.read(_COMPRESSED_BLOCK)
-    while data:  # a gzip file may consist of several members
-        member = isal_zlib.decompressobj(_GZIP_FORMAT)
-        while not member.eof:
-            data = data or file.read(_COMPRESSED_BLOCK)
-            if not data:
-                raise FileError(path, "cut short: its compressed data are incomplete", _AGAIN)
-            try:
-                piece = member.decompress(data, _BLOCK)
-            except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub: not a class
-                raise FileError(path, f"damaged: {error} in its gzip data", _AGAIN) from None
-            data = member.unconsumed_tail
-            yield piece
-        data = member.unused_data.lstrip(b"\0")
-        while not data and (more := file.read(_COMPRESSED_BLOCK)):
-            data = more.lstrip(b"\0")  # gzip allows padding with zeros
 
 
 class GzipWriter:
