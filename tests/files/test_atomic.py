@@ -153,14 +153,6 @@ def test_a_full_disc_is_reported(small_disc: Path) -> None:
     assert listing(small_disc) == ["out"]
 
 
-def test_a_read_only_file_system_is_reported(small_disc: Path) -> None:
-    write(small_disc / "old")
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disc)], check=True)
-    for name in ("old", "out"):
-        with pytest.raises(FileError, match=r"may not write to the folder.*permissions"):
-            write(small_disc / name, force=True)
-
-
 def test_content_is_synced_before_the_file_appears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

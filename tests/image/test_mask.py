@@ -10,9 +10,9 @@ from nibabel.nifti1 import Nifti1Image
 from numpy.typing import NDArray
 from phantoms import nifti
 
-from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
+from ndflow.errors import DegenerateDataError, FileError
 from ndflow.image import mask as masks
-from ndflow.image.mask import Nonzero, foreground, found_for
+from ndflow.image.mask import Nonzero, foreground
 from ndflow.image.read import read_volume
 from ndflow.image.volume import Volume
 
@@ -129,12 +129,6 @@ def test_nonzero_is_finite_and_not_zero(tmp_path: Path) -> None:
     nibabel.save(scaled, tmp_path / "x.nii")
     volume = read_volume(tmp_path / "x.nii")
     assert np.array_equal(Nonzero(volume)[:], volume.flat != 10)
-
-
-def test_scans_without_a_mask_get_one_of_three() -> None:
-    assert [found_for(word) for word in ("nonzero", "auto", "brain")] == [None, "auto", "brain"]
-    with pytest.raises(InvalidValueError, match="one of brain, auto, nonzero, not 'head'"):
-        found_for("head")
 
 
 # ── the foreground ────────────────────────────────────────────────────────────────────────────────
