@@ -115,13 +115,11 @@ def read_finished(folders: Sequence[AnyPath], channel: str | None = None) -> lis
     for place, path in enumerate(paths):
         if path in paths[:place]:
             raise FileError(folders[place], "given twice", "leave one out")
-    names = [path.name for path in paths]
     depth = 1
-    while len(set(names)) < len(names):  # same name: add the folder they lie in, and so on
-        depth += 1
-        names = ["/".join(path.parts[-depth:]) for path in paths]
-    pairs = zip(folders, names, strict=True)
-    return [_read(Path(folder), name, channel) for folder, name in pairs]
+    while len({path.parts[-depth:] for path in paths}) < len(paths):
+        depth += 1  # same name: add the folder they lie in, and so on
+    names = ["/".join(path.parts[-depth:]) for path in paths]
+    return [_read(Path(one), name, channel) for one, name in zip(folders, names, strict=True)]
 
 
 def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
@@ -131,11 +129,7 @@ def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
     if record.is_preparation:
         raise FileError(folder, "holds a preparation, not a study", _NO_STUDY)
     listed = read_study_scans(folder / SCANS, record.channels)
-    scans = [
-        scan
-        for scan in listed
-        if all((folder / output.sidecar).exists() for output in scan.outputs.values())
-    ]
+    scans = [scan for scan in listed if (folder / scan.output.sidecar).exists()]
     if not scans:
         raise FileError(folder, "holds no normalised scan", "look at its failures.tsv")
     if channel is not None:
@@ -204,11 +198,11 @@ def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
     """Return the scans that all studies have, in the order of the first."""
     shared = []
     by_name = [run.scans for run in runs]
-    for scan in runs[0].study.scans:
-        if all(scan.name in scans for scans in by_name):
-            same = [scans[scan.name] for scans in by_name]
+    for name, scan in by_name[0].items():
+        if all(name in scans for scans in by_name):
+            same = [scans[name] for scans in by_name]
             paths = [run.study.paths(one) for run, one in zip(runs, same, strict=True)]
-            _refuse_disagreement(scan.name, same, paths)
+            _refuse_disagreement(name, same, paths)
             lesion = next((one.lesion for one in same if one.lesion is not None), None)
             shared.append(SharedScan(replace(scan, lesion=lesion), paths))
     if len(shared) < 2:
@@ -219,28 +213,25 @@ def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
 def _refuse_disagreement(name: str, scans: Sequence[Subject], paths: Sequence[ResultPaths]) -> None:
     """Refuse a scan that is not the same in all studies, or has another mask or site.
 
-    A lesion mask may be missing in some of them: what it does may be the very question.
+    A mask that was found may be another file in each study. A lesion mask may be missing in some of
+    them: what it does may be the very question.
     """
-    known: Mapping[str, list[str | None]] = {
+    masks = []
+    for scan, own in zip(scans, paths, strict=True):
+        kept = os.path.realpath(own.model.parents[1] / kept_mask(scan.name))
+        mask = os.path.realpath(str(scan.mask)) if scan.mask else "not given"
+        masks.append(BRAIN if mask == kept else mask)
+    known = {
         "image": [os.path.realpath(scan.path) for scan in scans],
-        "mask": [_mask_called(*one) for one in zip(scans, paths, strict=True)],
+        "mask": masks,
         "lesion mask": [os.path.realpath(str(scan.lesion)) for scan in scans if scan.lesion],
-        "site": [scan.site for scan in scans],
+        "site": [scan.site or "not given" for scan in scans],
     }
     for what, values in known.items():
-        one, *others = sorted({"not given" if value is None else value for value in values} or "?")
-        if others:
-            words = f"the {what} of {name} is {one} in one run and {others[0]} in another"
+        if len({*values}) > 1:
+            one, other, *_ = sorted({*values})
+            words = f"the {what} of {name} is {one} in one run and {other} in another"
             raise InvalidValueError(f"{words}; compare runs of the same table")
-
-
-def _mask_called(scan: Subject, paths: ResultPaths) -> str | None:
-    """Return what to call a mask that may be another file in each study, but found alike."""
-    if not scan.mask:
-        return None
-    file = os.path.realpath(str(scan.mask))
-    kept = paths.model.parents[1] / kept_mask(scan.name)
-    return BRAIN if file == os.path.realpath(kept) else file
 
 
 class Covariate(NamedTuple):
@@ -306,9 +297,8 @@ class Results(NamedTuple):
 def read_results(paths: ResultPaths) -> Results:
     """Read what a study knows about a scan; refuse files that belong to different scans."""
     model, record = ScanModel.read(paths.model), MapRecord.read(paths.sidecar)
-    known, read = _mapped(model.sha256 or {}), _mapped(contents(record.inputs or {}))
-    another = record.mixture is not None and record.mixture != model.mixture
-    if another or (known and read and known != read):
+    same_files = _mapped(model.sha256 or {}) == _mapped(contents(record.inputs or {}))
+    if record.mixture != model.mixture or not same_files:
         cause = f"not the model that {paths.sidecar} was made with"
         raise FileError(paths.model, cause, _AGAIN)
     mixture = model.mixture
@@ -326,16 +316,13 @@ def refuse_other_inputs(paths: ResultPaths, record: MapRecord, read: Hashes) -> 
     read : the hashes of the files that were read now, by what they are.
     """
     known, now = contents(record.inputs or {}), contents(read)
-    if record.channel:  # a file by itself is called an image
-        known["image"] = known.get(record.channel, ())
+    known["image"] = known.get(record.channel or "image", ())  # a file by itself is an image
     for what, called in (("mask", "mask"), ("lesion", "lesion mask"), ("image", "image")):
-        missing = now.get(what, ()) if what != "mask" or not known else ()
-        if what in now and known.get(what, missing) != now[what]:
-            cause = f"not the {called} that {paths.sidecar} was made from"
-            raise FileError(read[what][0].file, cause, _AGAIN)
-    if known.get("mask") and "mask" not in now:
-        cause = "was made with a mask, which is not known any more"
-        raise FileError(paths.sidecar, cause, _AGAIN)
+        was, found = known.get(what, ()), now.get(what, ())
+        may_be_missing = what == "lesion"  # in another study of the same scan
+        if was != found and not (may_be_missing and not (was and found)):
+            path = read[what][0].file if found else paths.sidecar
+            raise FileError(path, f"not the {called} that {paths.sidecar} was made from", _AGAIN)
 
 
 def refuse_other_image(record: MapRecord, image: Volume) -> None:

@@ -24,8 +24,8 @@ from ndflow.transport import IntensityMap
 from ndflow.values import JSON, Doubt
 
 _ONLY_FITTED = ("lesion", "csf", "gm", "wm")  # files that the density depends on, but no voxel
-_SHOWN_ELSEWHERE = ("average", "balance", "mode", "effective_count")  # in the goal and in the model
-_NO_RESULT = ("max_bytes",)  # settings that change no result
+# Settings that are in the goal or in the model, or that change no result.
+_SHOWN_ELSEWHERE = ("average", "balance", "mode", "effective_count", "max_bytes")
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,6 @@ class NormaliseStep(Step):
 
     def key(self, scan: Subject, inputs: Mapping[str, Sequence[str]]) -> Key:
         """Return everything that the images depend on."""
-        left_out = (*_NO_RESULT, *_SHOWN_ELSEWHERE)
-        chosen = self.study.settings
         more: dict[str, JSON] = {
             **self._model(scan).model.to_dict(),
             "goal": None if self.goal is None else self.goal.to_dict(),
@@ -73,7 +71,8 @@ class NormaliseStep(Step):
             "metadata": [dict(output.metadata) for output in scan.outputs.values()],
             "doubts": [doubt.to_dict() for doubt in self.doubts],
         }
-        settings = {name: part for name, part in chosen.items() if name not in left_out}
+        chosen = self.study.settings.items()
+        settings = {name: part for name, part in chosen if name not in _SHOWN_ELSEWHERE}
         return Key(inputs, settings | {"mask": selection(scan)["mask"]}, more)
 
     def _model(self, scan: Subject) -> ScanModel:
