@@ -60,7 +60,7 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
     for number, site in enumerate(SITE_OF):
         (csf, (grey, sd), white), gain = SITES[site]
         tissues = (csf, (grey + 15 * (number % 3), sd), white)  # subjects differ too
-        data = head(number, tissues=tissues, gain=gain * (1 + 0.05 * number))
+        data = head(number, shape=(18, 20, 16), tissues=tissues, gain=gain * (1 + 0.05 * number))
         path = save(folder / f"scan{number}.nii.gz", data)
         origin = f"row {number + 2}"
         made.append(Subject({"T1w": str(path)}, site=site, person=f"{number:02}", origin=origin))

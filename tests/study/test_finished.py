@@ -78,10 +78,7 @@ def test_the_fingerprint_of_results_changes_with_any_of_them(study: Runs, copied
     replace(record, outputs={"../images/scan0.nii.gz": "0" * 64}).write(
         copied / "maps" / "scan0.json", force=True
     )
-    changed = results_fingerprint(copy.study)
-    assert changed != results_fingerprint(first.study)
-    (copied / "maps" / "scan0.json").write_text("{")
-    assert results_fingerprint(copy.study) not in (changed, results_fingerprint(first.study))
+    assert results_fingerprint(copy.study) != results_fingerprint(first.study)
 
 
 # ── the same scans in several studies ─────────────────────────────────────────────────────────────

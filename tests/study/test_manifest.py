@@ -78,7 +78,7 @@ def test_a_folder_with_results_of_other_scans_is_refused(tmp_path: Path) -> None
     assert "2 scans not listed in this study, such as b" in refused(Study(tmp_path, scans("a")))
 
 
-@pytest.mark.parametrize("part", ["images", "mask", "lesion", "wm"])
+@pytest.mark.parametrize("part", ["images", "wm"])
 def test_inputs_in_the_folder_for_results_are_refused(tmp_path: Path, part: str) -> None:
     (scan,) = scans("a")
     inside = str(tmp_path / "out" / "deep" / "x.nii")
@@ -128,16 +128,6 @@ def test_other_settings_need_force_and_it_says_what_would_be_replaced(place: Pat
     assert contents(place) == before
     assert run_study(planned(place, dtype="float64", force=True), Silent())[:2] == (6, 0)
     assert verify(place / "out").findings == ()
-
-
-def test_more_scans_need_no_force(place: Path) -> None:
-    table = place / "all.tsv"
-    whole = table.read_text()
-    table.write_text("".join(whole.splitlines(keepends=True)[:-1]))
-    shutil.rmtree(place / "out")
-    assert run_study(planned(place), Silent()).done == 5
-    table.write_text(whole)
-    assert run_study(planned(place), Silent()).done == 6
 
 
 @pytest.mark.parametrize("where", ["reference.json", "maps/s0.json", "images/s1.nii.gz"])
@@ -231,10 +221,7 @@ def change(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *("out/images/s0.nii.gz", "out/figures/s0.png", "out/maps/s0.json", "out/models/s0.json"),
-        *("out/reference.json", "out/reference_Bonn.json", "out/scans.tsv", "s0.nii.gz"),
-    ],
+    ["out/images/s0.nii.gz", "out/maps/s0.json", "out/reference_Bonn.json", "s0.nii.gz"],
 )
 @pytest.mark.parametrize(("problem", "damage"), [("missing", remove), ("changed", change)])
 def test_whatever_is_missing_or_changed_is_found(
@@ -243,7 +230,6 @@ def test_whatever_is_missing_or_changed_is_found(
     if name == "s0.nii.gz":  # the scan that was read; the list of scans knows where it is
         table = place / "out" / "scans.tsv"
         edit_listed(place / "out", table.read_text().splitlines()[1].split("\t")[5], place / name)
-    assert ("foreign", "mine") not in problems(place / "out")
     damage(place / name)
     assert (problem, Path(name).name) in problems(place / "out")
 
@@ -258,19 +244,8 @@ def edit_listed(out: Path, old: str, new: Path) -> None:
 
 def test_what_no_record_lists_is_foreign(made: Path, place: Path) -> None:
     assert problems(made / "out") == []
-    assert problems(made / "out" / ".." / "out") == []
     for name in ("mine.txt", "images/s9.nii.gz"):
         (place / "out" / name).touch()
     (place / "out" / ".ndflow-x.tmp").touch()
     assert problems(place / "out") == [("foreign", "mine.txt"), ("foreign", "s9.nii.gz")]
-    found = verify(place / "out", jobs=2)
-    assert found == verify(place / "out")
-    assert (found.scans, found.files > 25) == (6, True)
-
-
-def test_what_is_no_finished_study_is_not_verified(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="holds no study"):
-        verify(tmp_path)
-    edit(place / "out" / PROVENANCE, finished=False)
-    with pytest.raises(FileError, match="stopped"):
-        verify(place / "out")
+    assert verify(place / "out", jobs=2) == verify(place / "out")

@@ -33,7 +33,7 @@ def between(images: dict[str, list[NDArray[Any]]]) -> float:
 
 def test_individual_is_what_normalise_does(study: Runs, tmp_path: Path) -> None:
     done = study()
-    for scan in done.scans:
+    for scan in done.scans[:2]:
         single = tmp_path / f"{scan.name}.nii.gz"
         reference = done.folder / "reference.json"
         ndflow.normalise(scan.image, reference, preset="paper", output=single)
@@ -51,7 +51,7 @@ def test_sites_come_closer_than_with_an_alignment_alone(study: Runs) -> None:
     assert distance(study()) < 0.6 * affine
 
 
-@pytest.mark.parametrize("mode", ["individual", "site", "two-level"])
+@pytest.mark.parametrize("mode", ["site", "two-level"])
 def test_a_scale_changes_the_units_and_nothing_else(study: Runs, mode: str) -> None:
     plain, standard = study(mode), study(mode, options=Options(scale="standard"))
     for name in ("reference", *(f"reference_{site}" for site in SITES)):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from names import ODD
 from phantoms import head, save
-from studies import Silent, edit, positive
+from studies import Silent, positive
 
 import ndflow
 from ndflow.image.subject import Subject
@@ -55,7 +55,7 @@ def test_references_do_not_depend_on_the_order_of_the_scans(study: Runs, scans: 
     assert one.common.landmarks.method == nyul.Nyul.name
 
 
-@pytest.mark.parametrize("odd", [*ODD, "reference", os.fsdecode(b"caf\xe9")])
+@pytest.mark.parametrize("odd", [*ODD, os.fsdecode(b"caf\xe9")])
 def test_whatever_a_site_is_called_its_reference_stays_in_the_folder(
     scans: list[Subject], tmp_path: Path, odd: str
 ) -> None:
@@ -122,21 +122,18 @@ def test_averages_are_made_again_only_if_something_changed(
     assert not made
     assert [one.action for one in rehearse(plan)] == ["keep"] * 4
     assert not made
-    edit(plan.folder / "provenance.json", made_from=None)  # an older study
-    assert run_study(plan, Silent()).kept == 4
-    assert len(made) == 3
     path = plan.folder / "reference_Bonn.json"
     path.write_text(path.read_text().replace("Bonn", "bonn") + " ")
     assert run_study(plan, Silent()).kept == 4
-    assert len(made) == 4
+    assert len(made) == 1
     average = replace(plan.options, average="quantile", force=True)
     assert run_study(replace(plan, options=average), Silent()).kept == 0
-    assert len(made) == 7
+    assert len(made) == 4
     image = save(tmp_path / "other.nii.gz", head(99))  # another scan of the same name
     other = replace(scans[2], images={"T1w": str(image)})
     plan = replace(plan, options=average, scans=[other, *scans[3:6]])
     assert run_study(plan, Silent()).kept == 0
-    assert len(made) == 10
+    assert len(made) == 7
     models = [ndflow.load(plan.model(scan)) for scan in plan.scans]
     expected = ndflow.reference(models, average="quantile").mixture
     assert ndflow.load(plan.folder / "reference.json").mixture == expected

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.study.tasks import Failure, Outcome, Task, record_failures, run_tasks
+from ndflow.study.tasks import Failure, Task, record_failures, run_tasks
 
 
 def worker() -> Callable[[int], int]:
@@ -31,12 +31,6 @@ def tasks(*numbers: int) -> list[Task]:
     return [Task(f"scan{number}", {"number": number}) for number in numbers]
 
 
-@pytest.mark.parametrize("jobs", [1, 2, -1])
-def test_outcomes_come_in_the_order_of_the_tasks(jobs: int) -> None:
-    outcomes = list(run_tasks(worker(), tasks(5, 0, 7, 6), jobs=jobs))
-    assert outcomes == [Outcome(f"scan{n}", 10 * n, None) for n in (5, 0, 7, 6)]
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failure_is_an_outcome_and_the_others_go_on(jobs: int) -> None:
     outcomes = list(run_tasks(worker(), tasks(0, 1, 2, 3, 4, 5), jobs=jobs))
@@ -54,19 +48,6 @@ def test_a_failure_is_an_outcome_and_the_others_go_on(jobs: int) -> None:
     for failure in failures:
         assert "\n" not in failure.message
         assert failure.details.startswith("Traceback")
-
-
-def test_a_scan_is_done_when_its_turn_comes_and_not_before() -> None:
-    # So that progress is shown, and an interrupted run has its first results.
-    seen: list[int] = []
-
-    def noted(number: int) -> None:
-        seen.append(number)
-
-    outcomes = run_tasks(noted, tasks(0, 1, 2))
-    assert seen == []
-    next(outcomes)
-    assert seen == [0]
 
 
 @pytest.mark.parametrize("jobs", [0, -2])

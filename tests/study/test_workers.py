@@ -6,14 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ndflow.study import workers
 from ndflow.study.tasks import Task, run_tasks
 from ndflow.study.workers import run_in_workers
 
@@ -71,35 +69,6 @@ def test_a_worker_that_is_killed_is_tried_again_and_costs_its_scan_only(tmp_path
             assert "--jobs" in outcome.failure.hint
     for number in (3, 5, 8):
         assert 2 <= len((tmp_path / f"{number}").read_text()) <= 3
-
-
-def test_a_pool_that_breaks_while_a_task_is_handed_out_is_replaced(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Broken:
-        def submit(self, *_: object) -> None:
-            raise BrokenProcessPool
-
-    pools, real = iter([Broken()]), workers.get_reusable_executor
-    monkeypatch.setattr(
-        workers, "get_reusable_executor", lambda **of: next(pools, None) or real(**of)
-    )
-    assert list(run_in_workers(abs, [-1], jobs=2, killed=nobody)) == [(0, 1)]
-
-
-LEAKS = """
-from joblib.externals.loky.backend import resource_tracker
-from ndflow.study import workers
-from ndflow.study.tasks import Task, run_tasks
-assert [outcome.result for outcome in run_tasks(dict, [Task("scan", {"a": 1})] * 2, jobs=2)]
-resource_tracker.register("/loky-of-a-worker-that-was-killed", "semlock")
-"""
-
-
-def test_leftovers_of_a_killed_worker_are_removed_silently() -> None:
-    command = [sys.executable, "-c", LEAKS]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 # ── stopped ───────────────────────────────────────────────────────────────────────────────────────
