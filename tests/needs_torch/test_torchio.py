@@ -105,12 +105,6 @@ def test_everything_can_be_undone() -> None:
     assert not undone.history
 
 
-def test_other_images_of_a_subject_are_left_alone_when_it_is_undone() -> None:
-    result = NDFlow(REFERENCE)(subject())
-    result.add_image(torchio.ScalarImage(tensor=torch.ones(1, *SHAPE)), "prediction")
-    assert (result.apply_inverse_transform().prediction.data == 1).all()
-
-
 # ── data loaders ─────────────────────────────────────────────────────────────────────────────────
 
 
