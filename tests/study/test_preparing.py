@@ -15,8 +15,13 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import ANY_CHANNEL, Subject, TissueMaps
 from ndflow.options import Preparing
 from ndflow.study.plan import Study
-from ndflow.study.prepare_step import PreparationRecord, PrepareStep, contrast_of, in_steps
-from ndflow.study.prepare_tables import scans_to_prepare
+from ndflow.study.prepare_step import (
+    PreparationRecord,
+    PrepareStep,
+    contrast_of,
+    in_steps,
+    scans_to_prepare,
+)
 from ndflow.study.steps import attempt
 from ndflow.study.table import named
 from ndflow.study.tasks import Task

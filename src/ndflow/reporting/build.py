@@ -67,7 +67,7 @@ from ndflow.study.finished import (
 )
 from ndflow.study.manifest import read_record, refuse_foreign_page
 from ndflow.study.plan import EVALUATION, PROVENANCE, REPORT, reference_name
-from ndflow.study.prepare_tables import MEASURES
+from ndflow.study.prepare_step import MEASURES
 from ndflow.study.references import read_reference
 from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
 from ndflow.subject.records import StudyRecord

@@ -14,8 +14,7 @@ from ndflow.options import Options, Preparing, TissueSource
 from ndflow.study import table
 from ndflow.study.bids_derivative import bids_output
 from ndflow.study.plan import PREPARED, Study
-from ndflow.study.prepare_step import PrepareStep
-from ndflow.study.prepare_tables import scans_to_prepare
+from ndflow.study.prepare_step import PrepareStep, scans_to_prepare
 from ndflow.study.references import read_reference, settled
 from ndflow.subject.presets import Choices
 from ndflow.subject.target import full_name, is_builtin

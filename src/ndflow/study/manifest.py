@@ -35,7 +35,7 @@ from ndflow.study.plan import (
     Study,
     reference_name,
 )
-from ndflow.study.prepare_tables import ALIGNED, MEASURES, STUDY
+from ndflow.study.prepare_step import ALIGNED, MEASURES, STUDY
 from ndflow.study.steps import Step
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks

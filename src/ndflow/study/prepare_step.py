@@ -17,11 +17,21 @@ work is never overwritten without being asked.
   7.7 in float32, for a fifth of a second more. The three probabilities of a voxel are rounded
   together, so that their sum never exceeds 1.
 - Tissue probability maps that were given are copied as they are stored.
+
+Names are those of BIDS derivatives: ``sub-01_ses-1_run-2_T1w.nii.gz`` becomes
+``sub-01/ses-1/anat/sub-01_ses-1_run-2_desc-preproc_T1w``. An image whose name is not of BIDS gets a
+subject of its own, called like the image without all that BIDS does not allow in a label: ``my
+scan_3.nii`` becomes ``sub-myscan3/anat/sub-myscan3_desc-…``.
+
+``study.tsv`` has the rows of the user with the prepared files instead of the raw ones, relative to
+the table, so the folder can be moved. Scans that failed are not in it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -30,6 +40,8 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
+from unicodedata import normalize
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +50,21 @@ from ndflow._version import PREPARATIONS, installing, versions
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes, contents
 from ndflow.files.model_files import list_outputs, outputs_in, relative_outputs, write_pending
-from ndflow.files.outputs import sidecar_of
+from ndflow.files.outputs import sidecar_of, stem
+from ndflow.files.tables import write_table
 from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, misalignment_warnings
 from ndflow.image.read import read_grid, read_volume
-from ndflow.image.subject import ANY_CHANNEL, Subject, TissueMaps
+from ndflow.image.subject import ANY_CHANNEL, Output, Subject, TissueMaps
 from ndflow.image.volume import Volume
 from ndflow.image.write import new_nifti, write_volume
 from ndflow.options import Preparing
-from ndflow.preparation.brain import T1W, contrast_called, contrast_in_name, deepbet_version
+from ndflow.preparation.brain import (
+    T1W,
+    contrast_called,
+    contrast_in_name,
+    deepbet_version,
+    ending_of,
+)
 from ndflow.preparation.grid import Bools, Map
 from ndflow.preparation.picture import preparation_picture
 from ndflow.preparation.registration import TEMPLATE_SPACE, aligned_copy
@@ -56,9 +75,11 @@ from ndflow.preparation.volume import (
     prepare_volume,
     tissue_volumes,
 )
-from ndflow.study.bids_names import suffix_of
+from ndflow.study.bids_derivative import inherited_metadata
+from ndflow.study.bids_names import RAW, Entities, check_label, entities_of, suffix_of
 from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
+from ndflow.study.table import alike
 from ndflow.subject.records import FileRecord
 from ndflow.subject.results import all_files
 from ndflow.subject.voxels import read_voxels
@@ -74,6 +95,19 @@ _LEVELS = 255
 # The largest float32 whose 255-fold does not exceed 1: the header stores no more digits.
 STEP = float(np.nextafter(np.float32(1 / _LEVELS), np.float32(0)))
 _ROUNDING = 1e-5
+
+STUDY = "study.tsv"
+ALIGNED = "study_space-MNI.tsv"
+MEASURES = "preparation.tsv"
+
+_MEASURED = (
+    *("name", "subject", "site", "mask", "bias_field", "tissues", "brain_ml"),
+    *("csf_ml", "gm_ml", "wm_ml", "field_min", "field_max", "overlap", "likeness", "agreement"),
+    *("doubts", "seconds", "image"),
+)
+_OTHERWISE = re.compile("[^0-9A-Za-z]")
+_PROCESSED = ("desc", "label")  # entities that say what was made of an image
+_HASH = 6  # digits that tell labels apart which would be the same
 
 
 @dataclass(frozen=True)
@@ -276,10 +310,10 @@ class PrepareStep(Step):
         key = self.key(scan, contents(given.files))
         about = {"SkullStripped": choices.mask == "nonzero", **scan.output.metadata}
         with ExitStack() as pending:
-            write = _Writer(pending, all_files(scan.files(tissues=True)), choices)
-            self._write_own(write, scan, given, found, about)
+            write = _Writer(pending, scan, choices, given, found, about)
+            write.own(self.paths(scan))
             if choices.resolution is not None:
-                self._write_copy(write, scan, given, found, about, choices.resolution)
+                write.copy(self.paths(scan, copy=True), choices.resolution)
             volume = given.volumes[given.anchor]
             write.bytes(self.picture(scan), preparation_picture(volume, anchor, given.lesion))
             full = PreparationRecord(
@@ -299,69 +333,6 @@ class PrepareStep(Step):
             list_outputs(pending, record, full.content(about), (*write.written, *earlier))
         same = content_of(scan, key.inputs)
         return Done(False, full.warnings, full.doubts, same, seconds=full.seconds)
-
-    def _write_own(
-        self,
-        write: _Writer,
-        scan: Subject,
-        given: _Raw,
-        found: Mapping[str, PreparedVolume],
-        about: Mapping[str, Any],
-    ) -> None:
-        """Write the images of a scan on its own grid, its masks and its maps."""
-        paths, anchor = self.paths(scan), found[given.anchor]
-        for channel, path in paths.images.items():
-            write.volume(path, given.volumes[channel], found[channel].corrected)
-            if sidecar_of(path) != paths.record:
-                write.json(sidecar_of(path), about)
-        like, tissues = given.volumes[scan.channels[0]], None if given.maps else anchor.tissues
-        write.regions(paths, like, anchor.brain, tissues, given.lesion)
-        for path, own in zip(paths.tissues, given.maps, strict=False):
-            dtype = own.stored.dtype.newbyteorder("=").name
-            scaling = float(own.slope), float(own.inter)
-            write.volume(path, own, own.stored, dtype=dtype, scaling=scaling)
-
-    def _write_copy(
-        self,
-        write: _Writer,
-        scan: Subject,
-        given: _Raw,
-        found: Mapping[str, PreparedVolume],
-        about: Mapping[str, Any],
-        resolution: float,
-    ) -> None:
-        """Write a copy in the space of the template, aligned by rotation and shift alone."""
-        paths = self.paths(scan, copy=True)
-        size = f"{resolution:g} mm isotropic; aligned with the template by rotation and shift alone"
-        geometry = {"Resolution": size, "SpatialReference": _TEMPLATE}
-        for channel, one in found.items():
-            tissues = one.tissues
-            if tissues is not None and not given.maps:  # as they are stored
-                tissues = (in_steps(tissues) * np.float32(STEP)).astype(np.float32)
-            copy = aligned_copy(
-                one.corrected,
-                given.volumes[channel].affine,
-                one.brain,
-                tissues=tissues,
-                lesion=given.lesion,
-                linear=found[given.anchor].linear,
-                resolution=resolution,
-            )
-            shape, affine = copy.grid
-            header, empty = new_nifti(shape, affine, "mni"), np.zeros(shape, np.uint8, order="F")
-            like = Volume("", (), empty, 1.0, 0.0, header, affine)
-            write.volume(paths.images[channel], like, copy.image)
-            own = {
-                **geometry,
-                "Sources": [f"bids::{scan.outputs[channel].image}"],
-                "matrix": copy.matrix.tolist(),  # from mm of the template to mm of the scan
-                "overlap": copy.overlap,
-            }
-            write.json(sidecar_of(paths.images[channel]), {**about, **own})
-            if channel == given.anchor:
-                write.regions(paths, like, copy.brain, copy.tissues, copy.lesion)
-                for path in paths.shared[: 1 if copy.tissues is None else 2]:
-                    write.json(path, geometry)
 
 
 # ── in memory ─────────────────────────────────────────────────────────────────────────────────────
@@ -460,18 +431,76 @@ def _prepare(given: _Raw, choices: Choices) -> dict[str, PreparedVolume]:
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass
 class _Writer:
     """Writes files that get their names together, and notes their hashes."""
 
-    def __init__(self, pending: ExitStack, keep: Sequence[str], choices: Choices) -> None:
-        self._pending, self._keep, self._choices = pending, keep, choices
-        self.written: dict[Path, str] = {}
+    pending: ExitStack
+    scan: Subject
+    choices: Choices
+    given: _Raw
+    found: Mapping[str, PreparedVolume]
+    about: Mapping[str, Any]
+    written: dict[Path, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Note what must not be replaced."""
+        self._keep = all_files(self.scan.files(tissues=True))
+
+    def own(self, paths: PreparedPaths) -> None:
+        """Write the images of a scan on its own grid, its masks and its maps."""
+        given, anchor = self.given, self.found[self.given.anchor]
+        for channel, path in paths.images.items():
+            self.volume(path, given.volumes[channel], self.found[channel].corrected)
+            if sidecar_of(path) != paths.record:
+                self.json(sidecar_of(path), self.about)
+        like = given.volumes[self.scan.channels[0]]
+        tissues = None if given.maps else anchor.tissues
+        self.regions(paths, like, anchor.brain, tissues, given.lesion)
+        for path, own in zip(paths.tissues, given.maps, strict=False):
+            dtype = own.stored.dtype.newbyteorder("=").name
+            scaling = float(own.slope), float(own.inter)
+            self.volume(path, own, own.stored, dtype=dtype, scaling=scaling)
+
+    def copy(self, paths: PreparedPaths, resolution: float) -> None:
+        """Write a copy in the space of the template, aligned by rotation and shift alone."""
+        size = f"{resolution:g} mm isotropic; aligned with the template by rotation and shift alone"
+        geometry = {"Resolution": size, "SpatialReference": _TEMPLATE}
+        given = self.given
+        for channel, one in self.found.items():
+            tissues = one.tissues
+            if tissues is not None and not given.maps:  # as they are stored
+                tissues = (in_steps(tissues) * np.float32(STEP)).astype(np.float32)
+            copy = aligned_copy(
+                one.corrected,
+                given.volumes[channel].affine,
+                one.brain,
+                tissues=tissues,
+                lesion=given.lesion,
+                linear=self.found[given.anchor].linear,
+                resolution=resolution,
+            )
+            shape, affine = copy.grid
+            header, empty = new_nifti(shape, affine, "mni"), np.zeros(shape, np.uint8, order="F")
+            like = Volume("", (), empty, 1.0, 0.0, header, affine)
+            self.volume(paths.images[channel], like, copy.image)
+            own = {
+                **geometry,
+                "Sources": [f"bids::{self.scan.outputs[channel].image}"],
+                "matrix": copy.matrix.tolist(),  # from mm of the template to mm of the scan
+                "overlap": copy.overlap,
+            }
+            self.json(sidecar_of(paths.images[channel]), {**self.about, **own})
+            if channel == given.anchor:
+                self.regions(paths, like, copy.brain, copy.tissues, copy.lesion)
+                for path in paths.shared[: 1 if copy.tissues is None else 2]:
+                    self.json(path, geometry)
 
     def volume(self, path: Path, like: Volume, array: NDArray[Any], **how: Any) -> None:
         """Write an array as an image on the grid of another."""
         flat = [array.reshape(-1, order="F")]
-        shared = {"force": True, "inputs": self._keep, "pending": self._pending}
-        self.written |= write_volume(path, like, flat, **shared, **how).sha256  # type: ignore[arg-type]
+        how |= {"force": True, "inputs": self._keep, "pending": self.pending}
+        self.written |= write_volume(path, like, flat, **how).sha256
 
     def regions(
         self,
@@ -482,14 +511,13 @@ class _Writer:
         lesion: Bools | None,
     ) -> None:
         """Write masks, and the maps of tissues that were found, in steps as of `in_steps`."""
-        marked = like
-        if self._choices.mask == BRAIN:
-            marked = like_found_brain(like, deepbet_version())
+        ours = self.choices.mask == BRAIN
+        marked = like_found_brain(like, deepbet_version()) if ours else like
         self.volume(paths.mask, marked, brain, dtype="uint8")
         if tissues is not None:
-            ours = self._choices.tissues == "found"
-            how = {"dtype": "uint8", "scaling": (STEP, 0.0)} if ours else {}
-            parts = in_steps(tissues) if ours else tissues
+            found = self.choices.tissues == "found"
+            how = {"dtype": "uint8", "scaling": (STEP, 0.0)} if found else {}
+            parts = in_steps(tissues) if found else tissues
             for path, part in zip(paths.tissues, parts, strict=True):
                 self.volume(path, like, part, **how)
         if lesion is not None:
@@ -501,7 +529,7 @@ class _Writer:
 
     def bytes(self, path: Path, content: bytes) -> None:
         """Write any other file."""
-        self.written[path] = write_pending(self._pending, path, content, inputs=self._keep)
+        self.written[path] = write_pending(self.pending, path, content, inputs=self._keep)
 
 
 def in_steps(tissues: Map) -> NDArray[np.uint8]:
@@ -560,3 +588,172 @@ def contrast_of(path: str, channel: str) -> str:
     if channel != ANY_CHANNEL:
         return contrast_called(channel)
     return contrast_in_name(path) or T1W
+
+
+# ── names ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def scans_to_prepare(scans: Sequence[Subject], source: Path) -> list[Subject]:
+    """Return scans whose results have the names of a BIDS derivative.
+
+    Parameters
+    ----------
+    scans : with names of their own.
+    source : the folder that they come from, to name them in BIDS URIs.
+
+    Raises
+    ------
+    FileError : if two scans would have the same name.
+    """
+    of_bids = {scan.name: found for scan in scans if (found := _entities(scan)) is not None}
+    subjects = {alike(entities["sub"]) for entities in of_bids.values()}
+    labels = _labels([scan.name for scan in scans if scan.name not in of_bids], subjects)
+    taken: dict[str, Subject] = {}
+    named: list[Subject] = []
+    for scan in scans:
+        entities = of_bids.get(scan.name) or {"sub": labels[scan.name]}
+        outputs = {}
+        for channel, image in scan.images.items():
+            if channel != ANY_CHANNEL:
+                check_label("channel", channel)
+            path = str(image)
+            inherited = inherited_metadata(path) if scan.name in of_bids else {}
+            output = preprocessed_name(entities, contrast_of(path, channel))
+            metadata = {"Sources": [_uri(path, source)], **inherited}
+            name = scan.outputs[channel].name
+            outputs[channel] = Output(name, output, sidecar_of(output).as_posix(), metadata)
+        first = next(iter(outputs.values())).image
+        other = taken.setdefault(alike(first.rpartition("_desc-")[0]), scan)
+        if other is not scan:
+            cause = f"{scan.origin}: by its name, of the same subject and visit as {other.path}"
+            hint = "list one of them only, or one contrast at a time, each to a folder of its own"
+            raise FileError(scan.path, f"{cause} ({other.origin})", hint)
+        named.append(replace(scan, outputs=outputs))
+    return named
+
+
+def preprocessed_name(entities: Entities, suffix: str) -> str:
+    """Return the path of a prepared image, relative to the folder of the results.
+
+    Parameters
+    ----------
+    entities : of the scan.
+    suffix : what it shows.
+
+    Examples
+    --------
+    >>> preprocessed_name({"sub": "01", "ses": "1", "desc": "defaced"}, "T1w")
+    'sub-01/ses-1/anat/sub-01_ses-1_desc-preproc_T1w.nii.gz'
+    """
+    kept = {key: label for key, label in entities.items() if key not in _PROCESSED}
+    parts = [f"{key}-{label}" for key, label in kept.items()]
+    folders = [f"{key}-{kept[key]}" for key in ("sub", "ses") if key in kept]
+    return "/".join([*folders, "anat", "_".join([*parts, "desc-preproc", f"{suffix}.nii.gz"])])
+
+
+def _entities(scan: Subject) -> Entities | None:
+    """Return the entities of a scan whose name is of BIDS, and is its own; None otherwise."""
+    file = Path(scan.path).name
+    own = stem(file) == scan.output.name
+    return entities_of(file) if own else None
+
+
+def _uri(path: str, source: Path) -> str:
+    """Return the BIDS URI of a scan."""
+    try:
+        relative = os.path.relpath(os.path.abspath(path), source)  # noqa: PTH100
+    except ValueError:  # on two drives
+        relative = Path(path).name
+    return f"bids:{RAW}:{quote(os.fsencode(Path(relative).as_posix()))}"
+
+
+def _labels(names: Sequence[str], taken: set[str]) -> dict[str, str]:
+    """Return different labels of BIDS for the names of scans, whatever the order of these.
+
+    Parameters
+    ----------
+    names : of scans.
+    taken : the labels of other scans, as of `alike`.
+    """
+    taken = {*taken}
+    found: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: (_plain(name) != name, name)):
+        label = _plain(name)
+        if not label or alike(label) in taken:
+            label += hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:_HASH]
+        taken.add(alike(label))
+        found[name] = label
+    return found
+
+
+def _plain(name: str) -> str:
+    """Return a name without all that BIDS does not allow in a label."""
+    short = name.removesuffix(ending_of(name)) or name
+    plain = normalize("NFKD", short.removeprefix("sub-"))
+    return _OTHERWISE.sub("", plain)
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────
+
+Row = Mapping[str, str | None]
+
+
+def write_tables(study: Study, scans: Sequence[Subject]) -> list[str]:
+    """Write all tables about scans that were prepared, and return their names."""
+    step = PrepareStep.of(study)
+    more = sorted({name for scan in scans for name in scan.covariates})
+    images = study.channels if len(study.channels) > 1 else ("image",)
+    columns = ("subject", "site", *images, "mask", "csf", "gm", "wm", "lesion", *more)
+    tables: dict[str, tuple[Sequence[str], list[Row]]] = {
+        STUDY: (columns, [_listed(study, step.prepared(scan), images) for scan in scans]),
+        MEASURES: (_MEASURED, [_measured(step, scan) for scan in scans]),
+    }
+    if step.preparing.resolution is not None:
+        copies = [step.prepared(scan, copy=True) for scan in scans]
+        tables[ALIGNED] = (columns, [_listed(study, copy, images) for copy in copies])
+    for name, (names, rows) in tables.items():
+        cells = ([row.get(column) for column in names] for row in rows)
+        write_table(study.folder / name, names, cells)
+    return [*tables]
+
+
+def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:
+    files = {
+        **dict(zip(images, ready.images.values(), strict=True)),
+        "mask": ready.mask,
+        "lesion": ready.lesion,
+        **ready.tissues._asdict(),
+    }
+    relative = {
+        what: source and Path(os.path.relpath(str(source), study.folder)).as_posix()
+        for what, source in files.items()
+    }
+    return {**ready.covariates, "subject": ready.person, "site": ready.site, **relative}
+
+
+def _measured(step: PrepareStep, scan: Subject) -> Row:
+    record = PreparationRecord.read(step.paths(scan).record)
+    known = record.measures
+    numbers = {
+        "brain_ml": known.brain_ml,
+        **dict(zip(("csf_ml", "gm_ml", "wm_ml"), known.tissues_ml or (), strict=False)),
+        **dict(zip(("field_min", "field_max"), known.field or (), strict=False)),
+        "overlap": known.overlap,
+        "likeness": known.likeness,
+        "agreement": known.agreement,
+        "seconds": record.seconds,
+    }
+    coarse = ("brain_ml", "csf_ml", "gm_ml", "wm_ml", "seconds")
+    return {
+        "name": scan.name,
+        "subject": scan.person,
+        "site": scan.site,
+        **{step.replace(" ", "_"): done for step, done in record.steps.items()},
+        **{
+            name: f"{number:.{1 if name in coarse else 3}f}"
+            for name, number in numbers.items()
+            if number is not None
+        },
+        "doubts": "; ".join(doubt.kind for doubt in record.doubts) or None,
+        "image": scan.output.image,
+    }

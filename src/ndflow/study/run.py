@@ -28,8 +28,14 @@ from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.fit_step import FitStep, lacks_tissue_maps
 from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
-from ndflow.study.prepare_step import PACKAGES, PrepareStep, check_requirements
-from ndflow.study.prepare_tables import ALIGNED, STUDY, write_tables
+from ndflow.study.prepare_step import (
+    ALIGNED,
+    PACKAGES,
+    STUDY,
+    PrepareStep,
+    check_requirements,
+    write_tables,
+)
 from ndflow.study.references import References, compare_scans
 from ndflow.study.steps import NEW, Done, Pass, Step, check_readable, look, refuse_changed, run_step
 from ndflow.study.tasks import Failure, Progress, Silent, check_jobs, record_failures
