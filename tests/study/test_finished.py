@@ -140,11 +140,9 @@ def aged(*ages: str | None, tissues: TissueMaps = ALL_MAPS) -> list[Subject]:
 
 def test_a_covariate_is_a_number_or_not_known() -> None:
     label, (known, unknown) = covariate_values(aged("31.5", None), "age")
-    assert (label, known) == ("age", 31.5)
-    assert math.isnan(unknown)
-    for text in ("old", "nan", "inf"):
-        with pytest.raises(InvalidValueError, match=r"no numbers, .*a covariate with numbers"):
-            covariate_values(aged(text), "age")
+    assert (label, known, math.isnan(unknown)) == ("age", 31.5, True)
+    with pytest.raises(InvalidValueError, match=r"no numbers, .*a covariate with numbers"):
+        covariate_values(aged("old"), "age")
 
 
 def test_a_covariate_that_cannot_be_tested_is_refused() -> None:

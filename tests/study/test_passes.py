@@ -51,9 +51,8 @@ def test_sites_come_closer_than_with_an_alignment_alone(study: Runs) -> None:
     assert distance(study()) < 0.6 * affine
 
 
-@pytest.mark.parametrize("mode", ["site", "two-level"])
-def test_a_scale_changes_the_units_and_nothing_else(study: Runs, mode: str) -> None:
-    plain, standard = study(mode), study(mode, options=Options(scale="standard"))
+def test_a_scale_changes_the_units_and_nothing_else(study: Runs) -> None:
+    plain, standard = study("site"), study("site", options=Options(scale="standard"))
     for name in ("reference", *(f"reference_{site}" for site in SITES)):
         assert plain.load(name) == standard.load(name)
     for name in plain.names():

@@ -50,12 +50,6 @@ def test_a_failure_is_an_outcome_and_the_others_go_on(jobs: int) -> None:
         assert failure.details.startswith("Traceback")
 
 
-@pytest.mark.parametrize("jobs", [0, -2])
-def test_a_number_of_jobs_that_makes_no_sense_is_refused(jobs: int) -> None:
-    with pytest.raises(InvalidValueError, match="jobs"):
-        list(run_tasks(worker(), tasks(5, 6), jobs=jobs))
-
-
 # ── the list of failures ──────────────────────────────────────────────────────────────────────────
 
 
