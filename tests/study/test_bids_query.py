@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject
-from ndflow.study.bids_names import read_filters
-from ndflow.study.bids_query import Dataset, lesion_entities, read_dataset
+from ndflow.study.bids_query import Dataset, lesion_entities, read_dataset, read_filters
 from ndflow.study.table import Listing
 
 LABELS = st.text("0123456789abcXYZ+", min_size=1, max_size=5)

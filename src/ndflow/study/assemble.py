@@ -12,7 +12,7 @@ from ndflow.image.mask import FoundMask, found_for
 from ndflow.image.subject import Subject
 from ndflow.options import Options, Preparing, TissueSource
 from ndflow.study import table
-from ndflow.study.bids_derivative import bids_output
+from ndflow.study.bids_names import bids_output
 from ndflow.study.plan import PREPARED, Study
 from ndflow.study.prepare_step import PrepareStep, scans_to_prepare
 from ndflow.study.references import read_reference, settled

@@ -1,37 +1,36 @@
-"""Names of files and folders in a BIDS dataset: entities, suffixes and labels.
+"""Names in BIDS datasets, and BIDS derivatives: what our images are called and described by.
 
 In ``sub-01_run-1_T1w.nii.gz``, ``sub-01`` and ``run-1`` are entities (a key and a label), and
 ``T1w`` is the suffix.
+
+The BIDS validator (bids-validator-deno) accepts a derivative if each image has a sidecar with
+``SkullStripped``, and with ``Resolution`` or ``SpatialReference`` where its name has ``res-`` or
+``space-``; the latter two come from the sidecar of the scan. Folders must be listed in
+``.bidsignore`` as ``/models``: the validator does not ignore one listed as ``models/``.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+from urllib.parse import quote
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath
+from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.model_files import read_text
+from ndflow.files.outputs import sidecar_of
+from ndflow.image.subject import Output, Subject
 
 IMAGES = (".nii", ".nii.gz")
 DESCRIPTION = "dataset_description.json"
 RAW = "raw"  # the name of the source dataset in our BIDS URIs
 OURS = "ndflow"  # the ``desc`` label of our own images, which are not scans
-
-# The short names of entities, by the names that people use for them: those of BIDS and of pybids.
-_LONG = """
-subject sub, session ses, sample sample, task task, tracer trc, acquisition acq, ceagent ce,
-staining stain, reconstruction rec, direction dir, run run, modality mod, echo echo, flip flip,
-inversion inv, mtransfer mt, part part, processing proc, hemisphere hemi, space space,
-cohort cohort, split split, recording recording, chunk chunk, segmentation seg, resolution res,
-density den, label label, description desc
-"""
-ENTITIES = dict(pair.split() for pair in _LONG.split(","))
-ENTITIES |= {key: key for key in ENTITIES.values()}
-INDICES = ("run", "echo", "flip", "inv", "split", "chunk")  # entities whose labels are numbers
 
 Entities = dict[str, str]
 
@@ -102,126 +101,214 @@ def natural(text: str) -> tuple[list[str | int], str]:
     return [int(part) if count % 2 else part for count, part in parts], text
 
 
-# ── filter files ──────────────────────────────────────────────────────────────────────────────────
-# Filter files of BIDS Apps: which images to read of each kind.
-#
-# A file such as ``{"t1w": {"session": "02", "acquisition": null, "run": [1, 2]}}`` holds one query
-# for each kind of image. A query names entities, and ``datatype``, ``suffix`` or ``extension``;
-# each with the label that the image must have, a list of labels, or null if it must have none.
+# ── derivatives ───────────────────────────────────────────────────────────────────────────────────
 
-_MAX_BYTES = 1 << 20
-_OTHER_KEYS = ("datatype", "suffix", "extension")
-_FORMAT = 'write for example {"t1w": {"session": "02", "acquisition": null}}'
+Description = dict[str, Any]  # the content of a dataset_description.json
 
-Wanted = dict[str, list[str | None]]  # the labels that entities may have; None for their absence
+_NO_LINKS: Mapping[str, Path] = MappingProxyType({})
+_TOOL = "ndflow"
+_BIDS_VERSION = "1.10.0"
+_MAX_BYTES = 16 << 20
+_READMES = ("README", "README.md", "README.rst", "README.txt")  # BIDS allows only one
+DATASET_FILES = (DESCRIPTION, ".bidsignore", *_READMES)  # what describes a dataset
 
 
-class Filter(NamedTuple):
-    """One query of a filter file.
-
-    Attributes
-    ----------
-    path : the file.
-    name : the name of the query in it, for example ``t1w``.
-    wanted : the labels that each entity may have.
-    """
-
-    path: str
-    name: str
-    wanted: Wanted
-
-    def accepts(self, datatype: str, name: str, entities: Entities) -> bool:
-        """Tell whether an image fits the query.
-
-        Parameters
-        ----------
-        datatype : the folder that the image lies in, such as ``anat``.
-        name : the name of its file.
-        entities : the entities of the image.
-        """
-        suffix, extension = suffix_of(name), f".{name.partition('.')[2]}"
-        known = {**entities, "datatype": datatype, "suffix": suffix, "extension": extension}
-        return all(_plain(key, known.get(key)) in labels for key, labels in self.wanted.items())
-
-
-def read_filters(path: AnyPath, suffixes: Sequence[str]) -> tuple[dict[str, Filter], list[str]]:
-    """Read a filter file.
+def bids_output(
+    root: Path, derivatives: Mapping[str, Path], subject: Subject, image: str, name: str
+) -> Output:
+    """Return where the result of an image goes; see `ndflow.study.table.Naming`.
 
     Parameters
     ----------
-    path : the file.
-    suffixes : of the images that are read; the name of a query is a suffix, in any case.
+    root : the dataset that images come from.
+    derivatives : folders that masks come from, by the names that BIDS URIs give them.
+    subject, image, name : the image, and whose it is.
+    """
+    relative = Path(image).relative_to(root).as_posix()
+    folder, _, file = relative.rpartition("/")
+    entities = {**without_desc(entities_of(file) or {}), "desc": OURS}
+    parts = [f"{key}-{label}" for key, label in entities.items()]
+    output = f"{folder}/{'_'.join([*parts, suffix_of(file)])}.nii.gz"
+    uris = [f"bids:{RAW}:{relative}"]
+    for source in (subject.mask, subject.lesion):
+        mask = Path(str(source or ""))
+        places = [one for one in derivatives.items() if mask.is_relative_to(one[1])]
+        uris += [f"bids:{n}:{mask.relative_to(at).as_posix()}" for n, at in places[:1]]
+    metadata = {
+        "Sources": uris,
+        "SkullStripped": False,  # unless the sidecar of the scan says so
+        **inherited_metadata(image),
+    }
+    return Output(name, output, str(sidecar_of(output)), metadata)
 
-    Returns
-    -------
-    filters, unused : the query for each suffix; and the names of queries for other images, as other
-        BIDS Apps have them.
+
+_INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
+
+
+def inherited_metadata(image: AnyPath) -> dict[str, Any]:
+    """Return what the sidecar of a scan says that holds for its results as well.
+
+    Only the file beside the image is looked at.
+    """
+    path = sidecar_of(image)
+    said = _read(path) if os.path.lexists(path) else {}
+    return {name: said[name] for name in _INHERITED if said.get(name) is not None}
+
+
+def write_dataset_files(
+    folder: Path, *, kind: Literal["normalised", "prepared"] = "normalised", **about: Any
+) -> None:
+    """Write ``dataset_description.json``, ``README`` and ``.bidsignore`` of a derivative.
+
+    Files of an earlier run are updated: what was added by hand to the description (authors, a
+    licence) or to ``.bidsignore`` is kept, and so is a README. The description of a dataset that is
+    not ours is never replaced.
+
+    Parameters
+    ----------
+    folder : the folder of the derivative, which must exist.
+    kind : of images, for the README and ``.bidsignore``, which are in the folder ``templates``.
+    about : see `described`.
 
     Raises
     ------
-    FileError : if it is not a filter file, names something unknown or twice, or lacks a query for
-        one of the suffixes.
+    FileError : if the folder belongs to another dataset, or a file cannot be read or written.
     """
+    content = json.dumps(described(folder, **about), indent=2, ensure_ascii=False)
+    _write(folder / DESCRIPTION, f"{content}\n")
+    templates, ignored = Path(__file__).parent / "templates", folder / ".bidsignore"
+    old = read_text(ignored, max_bytes=_MAX_BYTES) if os.path.lexists(ignored) else ""
+    ours = (templates / f"{kind}.bidsignore").read_text("utf-8")
+    lines = dict.fromkeys((*old.splitlines(), *ours.splitlines()))
+    _write(ignored, "\n".join((*lines, "")))
+    if not any(os.path.lexists(folder / readme) for readme in _READMES):
+        _write(folder / "README", (templates / f"{kind}.md").read_text("utf-8"))
+
+
+def described(
+    folder: Path,
+    *,
+    source_root: Path,
+    version: str = "",
+    derivatives: Mapping[str, Path] = _NO_LINKS,
+    any_source: bool = False,
+    force: bool = False,
+) -> Description:
+    """Return the description of a derivative, with what others have added to an earlier one.
+
+    Parameters
+    ----------
+    folder : the folder of the derivative.
+    source_root : the dataset that the scans come from.
+    version : the version of ndflow.
+    derivatives : the folders with masks, by the names that URIs use for them.
+    any_source : whether the scans may come from a folder that is no dataset, and from another one
+        than before.
+    force : whether to replace the description altogether, even if the derivative was made from
+        another dataset.
+
+    Raises
+    ------
+    FileError : if the folder belongs to another dataset, or a description cannot be read.
+    """
+    real, root = Path(os.path.realpath(folder)), Path(os.path.realpath(source_root))
+    within = real.relative_to(root).parts if real.is_relative_to(root) else ("outside",)
+    if not any_source and (not within or within[0].startswith("sub-")):
+        hint = f"choose a folder of its own, for example {source_root / 'derivatives' / _TOOL}"
+        raise FileError(folder, "the dataset that the scans come from", hint)
+    path, location = source_root / DESCRIPTION, _location(source_root, folder)
+    origin = {} if any_source and not os.path.lexists(path) else _read(path)
+    given = {"Name": origin.get("Name"), "DOI": origin.get("DatasetDOI")}
+    known = {key: text for key, text in given.items() if isinstance(text, str) and text.strip()}
+    links = {name: _location(one, folder) for name, one in derivatives.items()}
+    ours: Description = {
+        "Name": _TOOL,
+        "BIDSVersion": _BIDS_VERSION,
+        "DatasetType": "derivative",
+        "GeneratedBy": [{"Name": _TOOL, "Version": version}],
+        "SourceDatasets": [known if "DOI" in known else {**known, "URL": location}],
+        "DatasetLinks": {RAW: location, **links},
+    }
+    path = folder / DESCRIPTION
+    return _updated(path, ours, any_source, force) if os.path.lexists(path) else ours
+
+
+def _updated(path: Path, ours: Description, any_source: bool, force: bool) -> Description:
+    """Return our description with what others have added to that in a file, if that is ours."""
+    old = _read(path)
+    if not _is_ours(old):
+        cause = "describes a dataset that is not ours"
+        raise FileError(path, cause, "choose another folder for the output")
+    links = old.get("DatasetLinks")
+    links = links if isinstance(links, dict) else {}
+    same = links.get(RAW) == ours["DatasetLinks"][RAW]
+    same = same or _identity(old) == _identity(ours) != [{}]
+    if not (same or any_source or force):
+        cause = f"made from another dataset, {links.get(RAW)}"
+        raise FileError(path, cause, "choose another folder, or --force to replace it")
+    if force:
+        return ours
+    others = [tool for tool in _objects(old.get("GeneratedBy")) if tool.get("Name") != _TOOL]
+    tools, known = [*ours["GeneratedBy"], *others], {**links, **ours["DatasetLinks"]}
+    return {**old, **ours, "GeneratedBy": tools, "DatasetLinks": known}
+
+
+def is_our_derivative(folder: AnyPath) -> bool:
+    """Tell whether a folder is a BIDS derivative that ndflow wrote."""
+    path = Path(folder) / DESCRIPTION
     try:
-        content = json.loads(read_text(path, max_bytes=_MAX_BYTES), object_pairs_hook=_once)
-    except InvalidValueError as error:
-        raise FileError(path, str(error), "leave one out") from None
+        return path.exists() and _is_ours(_read(path))
+    except FileError:
+        return False
+
+
+def _is_ours(description: Description) -> bool:
+    return any(tool.get("Name") == _TOOL for tool in _objects(description.get("GeneratedBy")))
+
+
+def _identity(description: Description) -> list[Description]:
+    """Return the names and DOIs of the sources, without their locations."""
+    sources = _objects(description.get("SourceDatasets"))
+    return [{key: text for key, text in one.items() if key != "URL"} for one in sources]
+
+
+def _objects(items: Any) -> list[Description]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _location(source: Path, folder: Path) -> str:
+    """Return the URI of the source: relative, so that both can be moved, if they share a folder."""
+    real = Path(os.path.realpath(source))
+    here = Path(os.path.realpath(folder))
+    try:
+        if os.path.commonpath((real, here)) != real.anchor:
+            relative = Path(os.path.relpath(real, here)).as_posix()
+            return quote(os.fsencode(relative))
+    except ValueError:  # on two drives
+        pass
+    return real.as_uri()
+
+
+def _read(path: Path) -> Description:
+    try:
+        content = json.loads(
+            read_text(path, max_bytes=_MAX_BYTES), parse_constant=_finite, parse_float=_finite
+        )
     except (ValueError, RecursionError) as error:
-        raise FileError(path, f"not JSON ({error})", _FORMAT) from None
-    if not (isinstance(content, dict) and all(isinstance(q, dict) for q in content.values())):
-        raise FileError(path, "not a filter file: no object of queries", _FORMAT)
-    queries = {}
-    for name, query in content.items():
-        try:
-            queries[name] = Filter(str(path), name, _wanted(query))
-        except InvalidValueError as error:
-            hint = "give entities a label, a list of labels, or null for none"
-            raise FileError(path, f"query {name!r}: {error}", hint) from None
-    filters = {}
-    for suffix in suffixes:
-        fitting = [name for name in queries if name.lower() == suffix.lower()]
-        if len(fitting) != 1:
-            number = "two queries" if fitting else "no query"
-            cause = f"has {number} for {suffix} images"
-            raise FileError(path, cause, f"name one {suffix.lower()!r}, or leave out the file")
-        filters[suffix] = queries.pop(fitting[0])
-    return filters, list(queries)
+        raise FileError(path, f"not JSON ({error})", "correct it, or fetch it again") from None
+    if not isinstance(content, dict):
+        raise FileError(path, "not a JSON object", "correct it, or fetch it again")
+    return content
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return pairs as a dictionary; refuse a key that is there twice: only one would count."""
-    for key, count in Counter(key for key, _ in pairs).items():
-        if count > 1:
-            raise InvalidValueError(f"{key!r} is given twice")
-    return dict(pairs)
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
 
 
-def _wanted(query: Mapping[str, Any]) -> Wanted:
-    """Return the labels that a query asks for, by the short names of the entities."""
-    pairs = []
-    for entity, value in query.items():
-        key = entity if entity in _OTHER_KEYS else ENTITIES.get(entity)
-        if key is None:
-            known = ", ".join((*dict.fromkeys(ENTITIES.values()), *_OTHER_KEYS))
-            raise InvalidValueError(f"unknown entity {entity!r}, not one of {known}")
-        labels = value if isinstance(value, list) else [value]
-        if not labels:
-            raise InvalidValueError(f"the list of {entity} is empty")
-        pairs.append((key, [_label(key, label) for label in labels]))
-    return _once(pairs)
-
-
-def _label(key: str, value: object) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidValueError(f"{key} must be a label, not {json.dumps(value)}")
-    text = str(value)
-    if key == "extension":
-        return f".{text.removeprefix('.')}"
-    return _plain(key, check_label(key, text.removeprefix(f"{key}-")))
-
-
-def _plain(key: str, label: str | None) -> str | None:
-    """Return a label, without leading zeros where it is a number: runs 1 and 01 are the same."""
-    return label.lstrip("0") if label is not None and key in INDICES else label
+def _write(path: Path, text: str) -> None:
+    """Write a file, unless it has this content already."""
+    content = text.encode("utf-8", "backslashreplace")
+    if not path.exists() or path.read_bytes() != content:
+        with new_file(path, force=True) as file:
+            file.write(content)

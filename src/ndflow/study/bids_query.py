@@ -15,19 +15,22 @@ space.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.atomic import AnyPath
+from ndflow.files.model_files import read_text
 from ndflow.files.tables import MISSING, read_delimited, refuse_rows
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study import bids_names
-from ndflow.study.bids_names import DESCRIPTION, IMAGES, Entities, Filter, entities_of, natural
+from ndflow.study.bids_names import DESCRIPTION, IMAGES, Entities, check_label, entities_of, natural
 from ndflow.study.table import Listing, taken_names
 from ndflow.values import listed
 
@@ -46,7 +49,7 @@ class Dataset:
     path : its folder.
     suffixes : of the images, such as T1w.
     participants, sessions : labels, with or without ``sub-`` and ``ses-``; all, if there are none.
-    filter_file : which images to take, see `ndflow.study.bids_names.read_filters`.
+    filter_file : which images to take, see `read_filters`.
     site_column : names the sites in its tables; by default ``site``, ``centre``, ``center`` or
         ``site_id``.
     derivatives : folders with masks, lesion masks and tissue probability maps, by name; the first
@@ -113,13 +116,13 @@ def read_dataset(dataset: Dataset, *, joint: bool, masks_needed: bool) -> dict[s
         invalid or ambiguous.
     InvalidValueError : if a label or a suffix is not alphanumeric.
     """
-    names = [bids_names.check_label("suffix", name) for name in dataset.suffixes]
+    names = [check_label("suffix", name) for name in dataset.suffixes]
     if len({name.lower() for name in names}) < len(names):
         raise InvalidValueError(f"--suffix: {' '.join(names)}: the same twice; leave one out")
     filters: dict[str, Filter] = {}
     hints = []
     if dataset.filter_file:
-        filters, unused = bids_names.read_filters(dataset.filter_file, names)
+        filters, unused = read_filters(dataset.filter_file, names)
         if unused:
             text = f"queries for other images are not used: {', '.join(unused)}"
             hints = [f"{dataset.filter_file}: {text}"]
@@ -573,6 +576,142 @@ def _ending(ending: str) -> Kind:
 def _acquired(entities: Entities) -> Entities:
     """Return entities without those that say how an image was processed, or what it shows."""
     return {key: label for key, label in entities.items() if key not in ("desc", "label")}
+
+
+# ── filter files ──────────────────────────────────────────────────────────────────────────────────
+# Filter files of BIDS Apps: which images to read of each kind.
+#
+# A file such as ``{"t1w": {"session": "02", "acquisition": null, "run": [1, 2]}}`` holds one query
+# for each kind of image. A query names entities, and ``datatype``, ``suffix`` or ``extension``;
+# each with the label that the image must have, a list of labels, or null if it must have none.
+
+_MAX_BYTES = 1 << 20
+# The short names of entities, by the names that people use for them: those of BIDS and of pybids.
+_LONG = """
+subject sub, session ses, sample sample, task task, tracer trc, acquisition acq, ceagent ce,
+staining stain, reconstruction rec, direction dir, run run, modality mod, echo echo, flip flip,
+inversion inv, mtransfer mt, part part, processing proc, hemisphere hemi, space space,
+cohort cohort, split split, recording recording, chunk chunk, segmentation seg, resolution res,
+density den, label label, description desc
+"""
+ENTITIES = dict(pair.split() for pair in _LONG.split(","))
+ENTITIES |= {key: key for key in ENTITIES.values()}
+INDICES = ("run", "echo", "flip", "inv", "split", "chunk")  # entities whose labels are numbers
+_OTHER_KEYS = ("datatype", "suffix", "extension")
+_FORMAT = 'write for example {"t1w": {"session": "02", "acquisition": null}}'
+
+Wanted = dict[str, list[str | None]]  # the labels that entities may have; None for their absence
+
+
+class Filter(NamedTuple):
+    """One query of a filter file.
+
+    Attributes
+    ----------
+    path : the file.
+    name : the name of the query in it, for example ``t1w``.
+    wanted : the labels that each entity may have.
+    """
+
+    path: str
+    name: str
+    wanted: Wanted
+
+    def accepts(self, datatype: str, name: str, entities: Entities) -> bool:
+        """Tell whether an image fits the query.
+
+        Parameters
+        ----------
+        datatype : the folder that the image lies in, such as ``anat``.
+        name : the name of its file.
+        entities : the entities of the image.
+        """
+        suffix, extension = bids_names.suffix_of(name), f".{name.partition('.')[2]}"
+        known = {**entities, "datatype": datatype, "suffix": suffix, "extension": extension}
+        return all(_plain(key, known.get(key)) in labels for key, labels in self.wanted.items())
+
+
+def read_filters(path: AnyPath, suffixes: Sequence[str]) -> tuple[dict[str, Filter], list[str]]:
+    """Read a filter file.
+
+    Parameters
+    ----------
+    path : the file.
+    suffixes : of the images that are read; the name of a query is a suffix, in any case.
+
+    Returns
+    -------
+    filters, unused : the query for each suffix; and the names of queries for other images, as other
+        BIDS Apps have them.
+
+    Raises
+    ------
+    FileError : if it is not a filter file, names something unknown or twice, or lacks a query for
+        one of the suffixes.
+    """
+    try:
+        content = json.loads(read_text(path, max_bytes=_MAX_BYTES), object_pairs_hook=_once)
+    except InvalidValueError as error:
+        raise FileError(path, str(error), "leave one out") from None
+    except (ValueError, RecursionError) as error:
+        raise FileError(path, f"not JSON ({error})", _FORMAT) from None
+    if not (isinstance(content, dict) and all(isinstance(q, dict) for q in content.values())):
+        raise FileError(path, "not a filter file: no object of queries", _FORMAT)
+    queries = {}
+    for name, query in content.items():
+        try:
+            queries[name] = Filter(str(path), name, _wanted(query))
+        except InvalidValueError as error:
+            hint = "give entities a label, a list of labels, or null for none"
+            raise FileError(path, f"query {name!r}: {error}", hint) from None
+    filters = {}
+    for suffix in suffixes:
+        fitting = [name for name in queries if name.lower() == suffix.lower()]
+        if len(fitting) != 1:
+            number = "two queries" if fitting else "no query"
+            cause = f"has {number} for {suffix} images"
+            raise FileError(path, cause, f"name one {suffix.lower()!r}, or leave out the file")
+        filters[suffix] = queries.pop(fitting[0])
+    return filters, list(queries)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return pairs as a dictionary; refuse a key that is there twice: only one would count."""
+    for key, count in Counter(key for key, _ in pairs).items():
+        if count > 1:
+            raise InvalidValueError(f"{key!r} is given twice")
+    return dict(pairs)
+
+
+def _wanted(query: Mapping[str, Any]) -> Wanted:
+    """Return the labels that a query asks for, by the short names of the entities."""
+    pairs = []
+    for entity, value in query.items():
+        key = entity if entity in _OTHER_KEYS else ENTITIES.get(entity)
+        if key is None:
+            known = ", ".join((*dict.fromkeys(ENTITIES.values()), *_OTHER_KEYS))
+            raise InvalidValueError(f"unknown entity {entity!r}, not one of {known}")
+        labels = value if isinstance(value, list) else [value]
+        if not labels:
+            raise InvalidValueError(f"the list of {entity} is empty")
+        pairs.append((key, [_label(key, label) for label in labels]))
+    return _once(pairs)
+
+
+def _label(key: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InvalidValueError(f"{key} must be a label, not {json.dumps(value)}")
+    text = str(value)
+    if key == "extension":
+        return f".{text.removeprefix('.')}"
+    return _plain(key, check_label(key, text.removeprefix(f"{key}-")))
+
+
+def _plain(key: str, label: str | None) -> str | None:
+    """Return a label, without leading zeros where it is a number: runs 1 and 01 are the same."""
+    return label.lstrip("0") if label is not None and key in INDICES else label
 
 
 # ── lesion masks ──────────────────────────────────────────────────────────────────────────────────

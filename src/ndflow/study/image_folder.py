@@ -17,7 +17,7 @@ from ndflow.errors import FileError
 from ndflow.files.model_files import kind_in
 from ndflow.files.outputs import sidecar_of, stem
 from ndflow.image.subject import Subject
-from ndflow.study.bids_derivative import is_our_derivative
+from ndflow.study.bids_names import is_our_derivative
 from ndflow.study.plan import PROVENANCE
 from ndflow.study.table import Listing
 from ndflow.subject.records import MapRecord, StudyRecord

@@ -25,8 +25,7 @@ from ndflow.files.model_files import kind_in, not_ours, outputs_in, outputs_of, 
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.image.subject import Subject
-from ndflow.study.bids_derivative import DATASET_FILES
-from ndflow.study.bids_names import DESCRIPTION
+from ndflow.study.bids_names import DATASET_FILES, DESCRIPTION
 from ndflow.study.plan import (
     EVALUATION_RECORD,
     PREPARED,

@@ -75,8 +75,14 @@ from ndflow.preparation.volume import (
     prepare_volume,
     tissue_volumes,
 )
-from ndflow.study.bids_derivative import inherited_metadata
-from ndflow.study.bids_names import RAW, Entities, check_label, entities_of, suffix_of
+from ndflow.study.bids_names import (
+    RAW,
+    Entities,
+    check_label,
+    entities_of,
+    inherited_metadata,
+    suffix_of,
+)
 from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.study.table import alike

@@ -23,7 +23,7 @@ from ndflow.files.stream import sha256_of
 from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.brain import deepbet_version, is_other_contrast
-from ndflow.study import bids_derivative, manifest, references, table
+from ndflow.study import bids_names, manifest, references, table
 from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.fit_step import FitStep, lacks_tissue_maps
 from ndflow.study.normalise_step import NormaliseStep
@@ -135,7 +135,7 @@ def check_study(study: Study) -> None:
     check_jobs(study.jobs)
     check_folder(study.within or study.folder)
     if study.described:
-        bids_derivative.described(study.folder, **_source(study))
+        bids_names.described(study.folder, **_source(study))
     manifest.check_place(study, _steps(study))
     if study.preparing is not None:
         check_requirements(study)
@@ -215,7 +215,7 @@ class _Run:
         if study.described:
             links = {} if study.raw is None else {PREPARED: study.raw.folder}
             with folder_lock(folder, name=_DATASET_LOCK, wait=True):
-                bids_derivative.write_dataset_files(
+                bids_names.write_dataset_files(
                     folder,
                     version=__version__,
                     derivatives={**study.derivatives, **links},

@@ -38,7 +38,6 @@ OURS = ("name", "output", "sidecar")  # columns of OUT/scans.tsv that we add
 TOGETHER = ("channel", "scan")  # more of them, for several channels
 _OTHER_MEANING = {*FILES, *TEXTS, *OURS} - {"image"}  # no names of channels
 _IMAGES = (".nii", ".mgh", ".hdr", ".img")
-_CLOSE_ENOUGH = 0.8  # where a column is missing: "T1" is near "T1w", but "age" is not near "image"
 _CLOSE = 0.84  # "masks" is near "mask", but "task", "side" and "age" are near nothing
 _OUR_NAME = "names of ours; rename them to keep them"
 
@@ -152,13 +151,10 @@ def _column_names(path: AnyPath, first: Sequence[str], images: Sequence[str]) ->
         name.lower() if name not in images and name.lower() in (*FILES, *TEXTS) else name
         for name in given
     ]
-    there = {name.lower(): name for name in given if name}
     for image in images:
         if image not in names:
             hint = "name the column of images so, or those of several channels with --channels"
-            if close := get_close_matches(image.lower(), there, 1, _CLOSE_ENOUGH):
-                hint = f"is it {there[close[0]]!r}? Rename it to {image!r}"
-            columns = ", ".join(there.values()) or "none"
+            columns = ", ".join(filter(None, given)) or "none"
             cause = f"row 1 names no column {image!r} (its columns: {columns})"
             raise FileError(path, cause, hint)
     for name, count in Counter(filter(None, names)).items():

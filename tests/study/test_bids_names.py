@@ -8,7 +8,7 @@ import pytest
 
 from ndflow.errors import FileError
 from ndflow.image.subject import Output, Subject
-from ndflow.study.bids_derivative import bids_output, write_dataset_files
+from ndflow.study.bids_names import bids_output, write_dataset_files
 
 RAW = {"Name": "Three hospitals", "BIDSVersion": "1.8.0", "DatasetDOI": "doi:10.1/x"}
 
