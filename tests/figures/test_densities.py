@@ -1,4 +1,4 @@
-"""The figure of densities: lines are scans and their means, colours are sites."""
+"""Figures of densities: by site, and of pairs of channels."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.joint import JointVoxels, joint_figure
 from ndflow.figures.style import colours
 
 X = np.linspace(1, 9, 50)
@@ -59,3 +60,23 @@ def test_areas_on_a_logarithmic_axis_are_shares_of_the_scan():
     assert np.trapezoid(drawn, np.log(x)) == pytest.approx(1, abs=2e-3)  # the exponential's mass
     labels = [text.get_text() for text in axes.get_xticklabels()]
     assert {"0.1", "1", "10"} <= set(labels)
+
+
+def test_joint_voxels_end_within_the_lines_of_the_target_and_arrows_show_how():
+    generator = np.random.default_rng(0)
+    before, target = generator.normal(size=(3000, 2)), generator.normal(1, 0.5, (3000, 2))
+    log_det = np.full(3000, 2 * np.log(0.5))
+    voxels = JointVoxels(["a", "b"], before, 0.5 * before + 1.0, log_det, target)
+    first, last, way = joint_figure(voxels).axes[:3]
+
+    def width(contours) -> float:
+        return np.ptp(np.concatenate([path.vertices for path in contours.get_paths()])[:, 0])
+
+    lines = width(last.collections[-1])
+    assert width(last.collections[0]) == pytest.approx(lines, rel=0.25)
+    assert width(first.collections[0]) > 1.4 * lines
+    arrows = way.collections[0]
+    np.testing.assert_allclose(arrows.U, 1 - 0.5 * arrows.X, atol=1e-6)
+    np.testing.assert_allclose(arrows.V, 1 - 0.5 * arrows.Y, atol=1e-6)
+    shades = np.ma.masked_invalid(way.images[0].get_array()).compressed()
+    assert shades == pytest.approx(2 * np.log(0.5))

@@ -1,0 +1,118 @@
+"""Figures of curves: densities with their mixtures, intensity maps, and fits to a target."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from scipy.stats import norm
+
+from ndflow.figures.curves import (
+    DensityCurves,
+    FitCell,
+    FitCurves,
+    MapCurves,
+    PairSide,
+    fit_figure,
+    pair_panels,
+    scan_figure,
+)
+from ndflow.figures.style import svg
+
+X, Y = np.linspace(0, 100, 200), np.linspace(-4, 4, 200)
+P = np.arange(1, 200) / 200
+PARTS = np.array([norm.pdf(X, mean, 10) / 3 for mean in (30, 45, 60)])
+
+
+def curve(bend: float = 0.1) -> MapCurves:
+    return MapCurves(
+        X, (X - 50) / 10 + bend * np.sin(X / 10), 0.1 + 0.1 * bend * np.cos(X / 10), (X - 50) / 10
+    )
+
+
+def fit(shift: float = 0.0, **changes) -> FitCurves:
+    quantiles = {"quantiles": norm.ppf(P, shift), "target_quantiles": norm.ppf(P)}
+    return FitCurves(Y, norm.pdf(Y, shift), norm.pdf(Y))._replace(**(quantiles | changes))
+
+
+def scan(after: FitCurves | None = None, imap: MapCurves | None = None, **changes) -> Figure:
+    before = DensityCurves(X, sum(PARTS), sum(PARTS), PARTS)._replace(**changes)
+    return scan_figure(before, imap or curve(), after or fit())
+
+
+BARE = FitCurves(Y, norm.pdf(Y))
+ONE = {"quantiles": np.ones(1), "target_quantiles": np.ones(1)}
+
+
+def test_a_scan_is_drawn_with_its_mixture_its_map_and_its_fit():
+    density, upper, lower, result, differences = scan(fit(0.5)).axes
+    *parts, mixture = density.lines
+    assert len(parts) == 3
+    np.testing.assert_allclose(mixture.get_ydata(), sum(part.get_ydata() for part in parts))
+    straight, bent = upper.lines
+    np.testing.assert_allclose(straight.get_ydata(), (X - 50) / 10)
+    np.testing.assert_allclose(bent.get_ydata(), (X - 50) / 10 + 0.1 * np.sin(X / 10))
+    one, slope = lower.lines
+    assert set(one.get_ydata()) == {1}
+    np.testing.assert_allclose(slope.get_ydata(), 1 + 0.1 * np.cos(X / 10))
+    np.testing.assert_allclose(result.patches[0].get_data().values, norm.pdf(Y, 0.5))
+    np.testing.assert_allclose(differences.lines[1].get_ydata(), 0.5)  # the shift
+    low, high = differences.get_ylim()
+    assert low == -high < -0.5
+
+
+def test_without_a_target_there_is_only_the_histogram_of_the_result():
+    figure = scan(BARE)
+    assert len(figure.axes) == 4
+    assert not figure.axes[3].lines
+
+
+def test_a_spike_in_the_histogram_does_not_flatten_the_mixture():
+    figure = scan(histogram=np.where(X == 0, 50.0, sum(PARTS)))
+    assert figure.axes[0].get_ylim()[1] < 2 * sum(PARTS).max()
+
+
+def side(name: str, scale: float = 1.0, height: float = 1.0) -> PairSide:
+    picture = scale * np.random.default_rng(0).normal(size=(30, 20))
+    picture[:3] = np.nan
+    return PairSide(name, picture, DensityCurves(X, height * sum(PARTS), sum(PARTS), PARTS))
+
+
+def test_result_and_target_of_a_pair_share_the_targets_grey_window_and_the_scale_of_densities():
+    figure = pair_panels(side("source", 100), side("target"), side("result", 3, 2), curve())
+    slices = [axes for axes in figure.axes if axes.images]
+    assert [axes.get_title() for axes in slices] == ["source", "result", "target"]
+    source, result, target = (axes.images[0].get_clim() for axes in slices)
+    assert target == result
+    np.testing.assert_allclose(source, 100 * np.array(target))
+    np.testing.assert_allclose(target, np.percentile(side("target").slice_[3:], (1, 99.5)))
+    limits = [figure.axes[place].get_ylim() for place in (3, 5)]
+    assert limits[0] == limits[1]
+    assert limits[0][1] > 2 * sum(PARTS).max()
+
+
+def test_a_cell_shows_the_histogram_the_quantiles_and_their_difference():
+    left, upper, lower = fit_figure([FitCell("a scan", fit(0.5), 0.01234, 0.5)]).axes
+    assert left.get_title("left") == "a scan\nRMSE 0.0123 · W1 0.5"
+    np.testing.assert_allclose(left.lines[0].get_ydata(), norm.pdf(Y))
+    np.testing.assert_allclose(upper.lines[1].get_ydata(), norm.ppf(P) + 0.5)
+    np.testing.assert_allclose(lower.lines[1].get_ydata(), 0.5)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        partial(scan, BARE, components=PARTS[:1]),
+        partial(scan, imap=curve()._replace(y=0 * X, slope=0 * X)),
+        partial(scan, fit(histogram=0 * Y, target=0 * Y), histogram=0 * X, mixture=0 * X),
+        partial(scan, fit(**ONE)),
+        lambda: fit_figure([FitCell("x", fit(histogram=0 * Y, **ONE), 0.0, 0.0)]),
+        lambda: pair_panels(*[side("x")._replace(slice_=np.ones((3, 3)))] * 3, curve(0.0)),
+    ],
+)
+def test_degenerate_scans_can_be_drawn(odd: Callable[[], Figure]):
+    figure = odd()
+    for axes in figure.axes:
+        assert np.ptp(axes.get_ylim()) > 0
+    assert b"nan" not in svg(figure)
