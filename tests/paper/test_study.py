@@ -69,17 +69,3 @@ def test_both_modes_bring_sites_together(study: Study, cohort_folder: Path) -> N
     assert distances["site"] < 0.3 * distances["affine"]
 
 
-@pytest.mark.parametrize("mode", ["individual", "site"])
-def test_a_site_that_was_held_back_joins_the_others(
-    study: Study, cohort_folder: Path, mode: str
-) -> None:
-    known = study(("HH", "NSK"), "--mode", mode)
-    reference = ("--reference", str(known / "reference.json"))
-    new = study(("UCLA",), "--mode", mode, *reference)
-    aligned = study(tuple(SCANS), "--method", "affine")
-    for site in ("HH", "NSK"):
-        before, after = (
-            apart(quantiles(a, cohort_folder, site), quantiles(b, cohort_folder, "UCLA"))
-            for a, b in ((aligned, aligned), (known, new))
-        )
-        assert after < 0.75 * before

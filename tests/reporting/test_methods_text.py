@@ -15,9 +15,7 @@ from ndflow.study.plan import Study
 from ndflow.study.table import named
 from ndflow.subject.records import StudyRecord
 
-SCANS = named(
-    [Subject({"T1w": f"/s{number}.nii"}, site="AB"[number % 2]) for number in range(4)],
-)
+SCANS = named([Subject({"T1w": f"/s{number}.nii"}, site="AB"[number % 2]) for number in range(4)])
 
 
 def run(scans: Any = SCANS, fitted: int | None = None, **settings: Any) -> FinishedStudy:
@@ -33,44 +31,6 @@ def run(scans: Any = SCANS, fitted: int | None = None, **settings: Any) -> Finis
 
 def paragraph(masks: tuple[str, ...] = ("given",), **settings: Any) -> str:
     return methods_paragraph(run(**settings), ["A", "B"], masks)
-
-
-# ── facts ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_facts_say_what_was_run_on_what() -> None:
-    found = dict(facts(run(), 2))
-    assert list(found) == [
-        *("Command", "Scans", "Sites", "Images", "Settings", "Reference", "Versions")
-    ]
-    assert found["Command"] == "ndflow cohort 'a table.tsv' out"
-    assert found["Scans"] == "4 normalised, 2 failed"
-    assert found["Sites"] == "A (2), B (2)"
-    assert found["Images"] == "T1w"
-    assert found["Reference"] == "made from 4 scans"
-    assert found["Versions"] == "ndflow 9.8.7, numpy 2.0"
-    for words in ("method ndflow", "mode individual", "objective l2", "scale positive"):
-        assert words in found["Settings"]
-
-
-# ── the paragraph ────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_paragraph_describes_the_density_flow() -> None:
-    text = paragraph()
-    assert text.startswith("Intensities of 4 T1w images from 2 sites were normalised with ndflow 9")
-    for words in (
-        "The histogram of each scan inside its mask was modelled as a Dirichlet-process",
-        "brought to the mean and standard deviation of the average density of all z-scored scans",
-        "L2 divergence",
-        "Castro & Glocker, 2018",
-    ):
-        assert words in text
-    assert "site was" not in text
-
-
-def test_scans_that_failed_after_the_reference_was_made_are_counted_in_it() -> None:
-    assert "of 5 z-scored scans" in methods_paragraph(run(fitted=5), [], ["given"])
 
 
 @pytest.mark.parametrize(
@@ -128,8 +88,6 @@ def test_lesion_masks_are_counted_in_facts_and_methods() -> None:
         assert "Lesions were" not in paragraph(options=Options(method=method))
 
 
-# ── the preparation ──────────────────────────────────────────────────────────────────────────────
-
 ALL_STEPS = {"mask": "brain", "bias field": "corrected", "tissues": "found"}
 FEW_STEPS = {"mask": "given", "bias field": "corrected", "tissues": "given"}
 
@@ -147,17 +105,6 @@ def test_the_paragraph_says_how_scans_were_prepared_and_what_to_cite() -> None:
         for key in ("fisch2024", "tustison2010", "ashburner2005", "fonov2011", "yushkevich2016")
     ]
     assert all(entry in references for entry in entries)
-
-
-def test_only_the_steps_that_were_done_are_described() -> None:
-    text = methods_paragraph(run(), ["A", "B"], ("given",), [FEW_STEPS] * 3)
-    assert "Before, scans were prepared: bias fields were" in text
-    assert "divided out (3 scans)." in text
-    assert "deepbet" not in text
-    assert "ICBM152" not in text
-    assert "tustison2010" in cited(run().study, ("given",), [FEW_STEPS])
-    assert "yushkevich2016" not in cited(run().study, ("given",), [FEW_STEPS])
-    assert "prepared" not in paragraph()
 
 
 def test_weighted_scans_are_described_and_cited() -> None:

@@ -5,19 +5,16 @@ import gzip
 import hashlib
 import json
 import re
-from collections import Counter
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pages import CURVES, Html, ReportPage, png
 from pages import a_page as made_page
 
-from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.style import svg
 from ndflow.reporting import page as page_module
 from ndflow.reporting.content import (
     Column,
@@ -26,7 +23,6 @@ from ndflow.reporting.content import (
     Picture,
     ScanEntry,
     Slices,
-    Volumes,
 )
 from ndflow.reporting.page import niivue, render
 from ndflow.values import Doubt
@@ -61,36 +57,20 @@ def a_page(name: str = "site", **changes) -> Page:
 
 
 @cache
-def read(name: str = "site") -> Reader:
-    return Reader(render(a_page(name), bundle="var niivue = {};"))
+def read() -> Reader:
+    return Reader(render(a_page()))
 
 
-def test_no_name_becomes_markup():
-    plain, hostile = read(), read(HOSTILE)
-    tags = [Counter(tag for tag, _, _ in page.elements) for page in (plain, hostile)]
-    assert tags[0] == tags[1]
-    assert hostile.texts("h1") == [HOSTILE]
-    assert hostile.named("citation-text") == HOSTILE
-    assert "49" not in hostile.named("methods-text")
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
+@example(HOSTILE)
 def test_any_name_is_shown_as_it_is_and_changes_no_element(name):
     page = Reader(render(a_page(name)))
-    assert [tag for tag, _, _ in page.elements] == [
-        tag for tag, _, _ in Reader(render(a_page())).elements
-    ]
-    assert page.texts("h1") == [name]
-
-
-def test_data_of_scripts_hold_the_names_and_volumes_and_no_sign_of_html():
-    data = read(HOSTILE).named("volumes-1")
+    assert [tag for tag, _, _ in page.elements] == [tag for tag, _, _ in read().elements]
+    assert page.texts("h1") == page.texts("pre") == [name]
+    data = page.named("volumes-1")
     assert not re.search("[<>&\u2028\u2029]", data)
-    scan = json.loads(data)
-    assert scan["name"] == HOSTILE
-    assert base64.b64decode(scan["before"]) == b"before" + bytes(range(256))
-    assert base64.b64decode(scan["after"]) == b"after"
+    assert json.loads(data)["name"] == name
 
 
 def test_names_that_are_not_unicode_can_be_written():
@@ -141,14 +121,6 @@ def test_a_drawing_is_an_svg_element_whatever_its_root(tag):
     page = Reader(render(a_page(populations=[Picture(root.encode(), "x")], sites=[], pictures=[])))
     (drawn,) = (tag for tag, attrs, _ in page.elements if attrs.get("id") == "picture-1")
     assert drawn == "svg"
-
-
-def test_a_figure_of_matplotlib_is_drawn_whole():
-    x = np.linspace(-1, 1, 20)
-    drawing = svg(density_figure([DensityPanel("panel", x, {"<b>": [1 - x**2, 1 - x**4]})]))
-    page = Reader(render(a_page(populations=[Picture(drawing, "densities")])))
-    assert "<b> (2)" in page.texts("text")
-    assert sum(tag == "path" for tag, _, _ in page.elements) > drawing.count(b"<path ")
 
 
 def test_only_the_scripts_of_the_page_are_allowed_to_run():
@@ -259,27 +231,6 @@ def test_scans_to_check_are_grouped_by_kind_and_few_are_open():
     assert cards == [str(i + 1) for i in (*range(60), *range(2))]
     assert page.texts("summary") == ["Show the other 50 scans"]
     assert "60 of 80 scans to check" in ReportPage(text).texts("a")
-
-
-def test_the_same_page_is_the_same_file():
-    assert render(a_page(), bundle="x") == render(a_page(), bundle="x")
-
-
-def test_a_page_of_500_scans_stays_below_eight_megabytes():
-    noise = np.random.default_rng(1)
-    thumbnails = [png(noise.integers(0, 64, (48, 48))) for _ in range(500)]
-    line = noise.random(80)
-    curves = {name: np.sort(line) if name in "xy" else line for name in CURVES}
-    slices = Slices("figures/slices.png", None, 240, 80, (0, 1), (0, 1))
-    volumes = Volumes(noise.bytes(60_000), noise.bytes(60_000))
-    scans = [
-        ScanEntry(
-            f"s{i}", "c", [i, ""], (), thumbnails[i], slices, curves, volumes if i < 9 else None
-        )
-        for i in range(500)
-    ]
-    text = render(a_page(scans=scans), bundle=niivue() or "")
-    assert len(text.encode()) < 8e6
 
 
 def test_niivue_comes_from_nilearn_or_not_at_all(monkeypatch, tmp_path):

@@ -1,6 +1,5 @@
 """What was prepared by ndflow is shown: on a page of its own, and on that of the study."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -14,7 +13,6 @@ from phantoms import head
 from studies import SMALL, write_tsv
 
 import ndflow
-from ndflow.errors import FileError
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -79,16 +77,6 @@ def test_a_preparation_ends_with_its_page(prepared: Path) -> None:
         assert (prepared / link).is_file()
 
 
-def test_the_page_shows_the_volumes_that_the_table_has(prepared: Path) -> None:
-    lines = (prepared / "preparation.tsv").read_text().splitlines()
-    head_, *rows = (line.split("\t") for line in lines)
-    page = report_of(prepared)
-    for row in rows:
-        cells = dict(zip(head_, row, strict=True))
-        shown = page.rows[cells["name"]]
-        assert float(shown[1].replace(",", "")) == pytest.approx(float(cells["brain_ml"]), abs=0.6)
-
-
 def test_the_study_shows_how_its_scans_were_prepared(study: Path) -> None:
     page = report_of(study)
     assert "Preparation" in page.texts("h2")
@@ -130,24 +118,6 @@ def test_an_image_that_was_changed_since_is_not_shown_as_prepared(
     assert {re.search("sub-(s.)_", link)[1] for link in links} == {"s1", "s2", "s3"}
 
 
-def test_a_picture_that_is_missing_does_not_stop_the_page(prepared: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "prepared"
-    shutil.copytree(prepared, copy)
-    next((copy / "figures").glob("*s1*")).unlink()
-    ndflow.report(copy)
-    page = report_of(copy)
-    assert len(_pictures(page)) == 3
-    assert set(page.rows) == set(SITES)
-
-
-def test_scans_without_a_site_or_age_have_a_page(raw: Path, tmp_path: Path) -> None:
-    rows = [{"image": str(raw.parent / f"{name}.nii.gz")} for name in SITES]
-    _prepare(write_tsv(tmp_path / "plain.tsv", rows), tmp_path / "out")
-    page = report_of(tmp_path / "out")
-    assert set(page.rows) == set(SITES)
-    assert not page.texts("ul", **{"aria-label": "Sites"})
-
-
 def test_a_failed_scan_is_named_on_the_page(raw: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.nii.gz").write_text("no image")
     rows = [{"image": str(raw.parent / f"{name}.nii.gz")} for name in SITES]
@@ -156,19 +126,3 @@ def test_a_failed_scan_is_named_on_the_page(raw: Path, tmp_path: Path) -> None:
     page = report_of(tmp_path / "out")
     assert "One scan failed" in page.texts("h2")
     assert "broken" in page.texts("th", scope="row")
-
-
-def test_a_preparation_that_was_stopped_has_no_page(prepared: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "prepared"
-    shutil.copytree(prepared, copy)
-    record = json.loads((copy / "provenance.json").read_text())
-    record.pop("checksum", None)
-    (copy / "provenance.json").write_text(json.dumps(record | {"finished": False}))
-    with pytest.raises(FileError, match="stopped"):
-        ndflow.report(copy)
-
-
-def test_no_page_is_written_where_none_is_wanted(raw: Path, tmp_path: Path) -> None:
-    choices = ("--mask", "nonzero", "--no-bias-field", "--tissues", "none", "--no-report")
-    typed("prepare", raw, tmp_path / "out", "-q", *choices)
-    assert not (tmp_path / "out" / "report.html").exists()
