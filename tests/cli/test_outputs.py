@@ -124,15 +124,12 @@ def test_pipes_and_devices_are_not_replaced_and_links_are_followed(desk: Desk) -
     assert nibabel.load(desk.folder / "archive" / "real.nii.gz").shape == SHAPE
 
 
-@pytest.mark.parametrize(("name", "holds"), [("x.nii.gz", []), ("x.hdr", ["x.img"])])
-def test_a_full_disc_leaves_no_half_written_image(
-    desk: Desk, small_disc: Path, name: str, holds: list[str]
-) -> None:
+def test_a_full_disc_leaves_no_half_written_image(desk: Desk, small_disc: Path) -> None:
+    name = "x.nii.gz"
     desk.done(NORMALISE, desk.out / name)
     desk.done(f"{NORMALISE} --range 0 50", small_disc / name)
-    room = sum(-(-(desk.out / part).stat().st_size // 4096) * 4096 for part in holds)
     free = os.statvfs(small_disc)
-    (small_disc / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize - room))
+    (small_disc / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize))
     before = snapshot(small_disc)
     ran = desk.run(*desk.words(f"{NORMALISE} --force", small_disc / name))
     assert (ran.code, len(ran.errors)) == (2, 1)
@@ -140,8 +137,7 @@ def test_a_full_disc_leaves_no_half_written_image(
     assert snapshot(small_disc) == before
     (small_disc / "filler").unlink()
     desk.done(f"{NORMALISE} --force", small_disc / name)
-    for part in {path.name for path in desk.out.iterdir()} - {"x.json"}:
-        assert (small_disc / part).read_bytes() == (desk.out / part).read_bytes()
+    assert (small_disc / name).read_bytes() == (desk.out / name).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,12 @@ def test_every_form_of_an_image_gives_the_same_result(tmp_path: Path, form: str)
     assert ndflow.load(tmp_path / "out.json") == written.imap == returned.imap
 
 
+def test_the_result_of_a_pair_of_header_and_data_is_one_file(tmp_path: Path) -> None:
+    nibabel.save(nibabel.Nifti1Pair(SCAN, AFFINE), tmp_path / "x.img")
+    ndflow.normalise(tmp_path / "x.img", to="builtin:T1w", output=f"{tmp_path}/out/")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["x.json", "x.nii.gz"]
+
+
 def test_a_returned_image_keeps_its_header(tmp_path: Path) -> None:
     image = Nifti1Image(SCAN[..., np.newaxis], None)
     image.header.set_sform(AFFINE, 4)

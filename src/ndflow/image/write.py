@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from nibabel.freesurfer.mghformat import MGHHeader, MGHImage
-from nibabel.nifti1 import Nifti1Header, Nifti1Image, Nifti1PairHeader
-from nibabel.nifti2 import Nifti2Header, Nifti2Image, Nifti2PairHeader
+from nibabel.nifti1 import Nifti1Header, Nifti1Image
+from nibabel.nifti2 import Nifti2Header, Nifti2Image
 from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file, sync
 from ndflow.files.stream import GzipWriter, Hashed, is_compressed
-from ndflow.image.read import IMAGE_KINDS, MGH_BYTES, MGH_START, files_of, kind_of
+from ndflow.image.read import MGH_BYTES, MGH_START, kind_of
 from ndflow.image.volume import Header, Volume, slices
 from ndflow.values import FloatArray
 
@@ -37,7 +37,7 @@ class Written(NamedTuple):
     ----------
     clipped : the number of values that the type could not hold: those beyond its range became the
         nearest end of the range, and NaN became 0 in integer types.
-    sha256 : the hash of each file.
+    sha256 : the hash of the file, by its path.
     """
 
     clipped: int
@@ -48,9 +48,14 @@ def check_output(
     path: AnyPath, *, dtype: str = "float32", force: bool = False, inputs: Iterable[AnyPath] = ()
 ) -> None:
     """Raise, before any work, the error that `write_volume` would raise; parameters as there."""
-    inputs = tuple(inputs)
-    for name in _files(path, dtype):
-        check_new(name, force=force, inputs=inputs)
+    kind = kind_of(os.fspath(path))
+    if kind not in (".nii", ".mgh"):
+        cause = "its name does not end like that of an image"
+        raise FileError(path, cause, "end it with .nii.gz, or with / if it is a folder")
+    if kind == ".mgh" and dtype not in _MGH_TYPES:
+        hint = f"use {', '.join(_MGH_TYPES)}, or write NIfTI"
+        raise FileError(path, f"MGH files cannot hold {dtype}", hint)
+    check_new(path, force=force, inputs=inputs)
 
 
 def write_volume(
@@ -68,7 +73,7 @@ def write_volume(
 
     Parameters
     ----------
-    path : the file, whose name gives the format (.nii, .hdr, .img or .mgh, also compressed).
+    path : the file, whose name gives the format (.nii or .mgh, also compressed).
     like : the other image.
     chunks : the values, flattened like `Volume.flat`, in consecutive pieces of any length.
     dtype : the type of the voxels, a real one of 64 bits at most.
@@ -88,35 +93,31 @@ def write_volume(
     FileError : if a file may not or cannot be written.
     InvalidValueError : if `chunks` do not hold one value per voxel.
     """
-    names = _files(path, dtype)
+    name, keep = os.fspath(path), (*inputs, *(read.file for read in like.files))
+    check_output(path, dtype=dtype, force=force, inputs=keep)
     head, tail = io.BytesIO(), b""
-    if kind_of(names[0]) == ".mgh":
+    if kind_of(name) == ".mgh":
         header = _mgh_header(like, dtype)
         head.write(header.binaryblock[:MGH_BYTES].ljust(MGH_START, b"\0"))
         tail = header.binaryblock[MGH_BYTES:]
     else:
-        header = nifti_header(like, dtype, single=len(names) == 1, scaling=scaling)
+        header = nifti_header(like, dtype, scaling=scaling)
         header.write_to(head)
     stored = np.dtype(dtype).newbyteorder(header.endianness)
-    keep = (*inputs, *(read.file for read in like.files))
     clipped = 0
     with ExitStack() as own:
-        stack = pending or own
-        files = [stack.enter_context(new_file(n, force=force, inputs=keep)) for n in names]
-        hashed = [Hashed(file) for file in files]
-        packed = is_compressed(names[0])
-        writers = [GzipWriter(file) if packed else file for file in hashed]
-        writers[0].write(head.getvalue())
+        file = (pending or own).enter_context(new_file(path, force=force, inputs=keep))
+        hashed = Hashed(file)
+        writer = GzipWriter(hashed) if is_compressed(name) else hashed
+        writer.write(head.getvalue())
         for piece, count in _cast_chunks(chunks, like.flat.size, stored):
-            writers[-1].write(piece.view(np.uint8).data)
+            writer.write(piece.view(np.uint8).data)
             clipped += count
-        writers[-1].write(tail)
-        for writer, file in zip(writers, files, strict=True):
-            if isinstance(writer, GzipWriter):
-                writer.finish()
-            sync(file)
-        sha256 = {Path(name): file.digest() for name, file in zip(names, hashed, strict=True)}
-    return Written(clipped, sha256)
+        writer.write(tail)
+        if isinstance(writer, GzipWriter):
+            writer.finish()
+        sync(file)
+    return Written(clipped, {Path(path): hashed.digest()})
 
 
 def make_array(
@@ -207,18 +208,6 @@ def _cast_chunks(
         raise InvalidValueError(f"chunks hold {wrong} values than the {size} voxels of the image")
 
 
-def _files(path: AnyPath, dtype: str) -> tuple[str, ...]:
-    """Return the files of an image: one, or a pair of header and data."""
-    kind = kind_of(os.fspath(path))
-    if kind not in IMAGE_KINDS:
-        cause = "its name does not end like that of an image"
-        raise FileError(path, cause, "end it with .nii.gz, or with / if it is a folder")
-    if kind == ".mgh" and dtype not in _MGH_TYPES:
-        hint = f"use {', '.join(_MGH_TYPES)}, or write NIfTI"
-        raise FileError(path, f"MGH files cannot hold {dtype}", hint)
-    return files_of(path)
-
-
 # ── headers ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -232,9 +221,7 @@ def new_nifti(shape: tuple[int, ...], affine: FloatArray, code: str) -> Header:
     return header
 
 
-def nifti_header(
-    like: Volume, dtype: str, *, single: bool = True, scaling: tuple[float, float] = (1.0, 0.0)
-) -> Header:
+def nifti_header(like: Volume, dtype: str, *, scaling: tuple[float, float] = (1.0, 0.0)) -> Header:
     """Return a NIfTI header for a new image with the geometry of another.
 
     Parameters
@@ -242,17 +229,14 @@ def nifti_header(
     like : the other image. All of a NIfTI header is kept except the type of the voxels, their
         scaling and the display range (``cal_min``, ``cal_max``).
     dtype : the type of the new voxels.
-    single : whether it is written as a single file, or as a pair of header and data.
     scaling : slope and intercept of the new voxels.
     """
     header = like.header
     if not isinstance(header, Nifti1Header):
         header = new_nifti(like.shape, like.affine, "scanner" if like.placed else "aligned")
-    kinds: Any = (Nifti1PairHeader, Nifti1Header)
-    if isinstance(header, Nifti2Header):
-        kinds = (Nifti2PairHeader, Nifti2Header)
-    new = kinds[single](header.binaryblock, header.endianness, False, header.extensions)
-    new["magic"] = new.single_magic if single else new.pair_magic
+    kind: Any = Nifti2Header if isinstance(header, Nifti2Header) else Nifti1Header
+    new = kind(header.binaryblock, header.endianness, False, header.extensions)
+    new["magic"] = new.single_magic
     new.set_data_dtype(np.dtype(dtype))
     new["vox_offset"] = 0  # nibabel adds the length of the extensions
     new["scl_slope"], new["scl_inter"] = scaling

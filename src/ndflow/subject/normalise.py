@@ -9,8 +9,8 @@ from typing import NamedTuple, Unpack, overload
 from ndflow.density.mixture import marginal
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.outputs import make_folder, outputs_for
-from ndflow.image.read import Source, files_of
+from ndflow.files.outputs import make_folder, outputs_for, stem
+from ndflow.image.read import Source, files_of, kind_of
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.methods.base import Solution, method_of
 from ndflow.methods.modes import Goal
@@ -153,6 +153,11 @@ def normalise(
 normalize = normalise  # the American spelling
 
 
+def _result_name(image: str) -> str:
+    """Return what the result of an image is called; a pair of header and data becomes one file."""
+    return Path(image).name if kind_of(image) in (".nii", ".mgh") else f"{stem(image)}.nii.gz"
+
+
 def outputs_of(
     subjects: Sequence[Subject], output: AnyPath
 ) -> tuple[Path | None, list[dict[str, Path]]]:
@@ -164,7 +169,7 @@ def outputs_of(
             if len(subjects) > 1:  # an image in memory has no name for its result in a folder
                 path_like(image, "with an output, each image")
             images.append(next(iter(files_of(image)), f"{name}.nii.gz"))
-    folder, files = outputs_for(images, output, lambda name: Path(name).name)
+    folder, files = outputs_for(images, output, _result_name)
     left = iter(files)
     return folder, [{name: next(left) for name in subject.channels} for subject in subjects]
 

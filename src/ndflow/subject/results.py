@@ -33,7 +33,7 @@ from ndflow.files.model_files import (
 )
 from ndflow.files.outputs import sidecar_of
 from ndflow.files.stream import sha256_of
-from ndflow.image.read import Source, files_of, read_volume
+from ndflow.image.read import Source, read_volume
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
 from ndflow.options import Options
@@ -169,10 +169,10 @@ def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: 
     for output in (one for one in outputs if one is not None):
         check_output(output, dtype=options.dtype, force=force, inputs=given)
         sidecar = sidecar_of(output)
-        foreign = not_ours(sidecar, [Path(name) for name in files_of(output)])
-        if foreign and foreign[0].exists() and foreign[0].stat().st_size:
+        image = Path(output)
+        if image.exists() and image.stat().st_size and not_ours(sidecar, [image]):
             cause = "exists, and was not written by ndflow"
-            raise FileError(foreign[0], cause, "choose another name for the output, or move it")
+            raise FileError(output, cause, "choose another name for the output, or move it")
         check_model(sidecar, given, force=force)
 
 
