@@ -6,14 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import ndflow.subject.records as records
 from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError
-from ndflow.methods.base import MatchRecord
-from ndflow.population import Landmarks
-from ndflow.study import finished, prepare_step  # noqa: F401  (their records are tested)
 from ndflow.values import Record
 
 
@@ -69,9 +63,6 @@ def through_json(record: Record) -> Any:
     return type(record).from_dict(json.loads(json.dumps(record.to_dict())))
 
 
-# ── there and back ───────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_record_is_the_same_after_a_round_trip() -> None:
     again = through_json(EXAMPLE)
     assert again == EXAMPLE
@@ -85,9 +76,6 @@ def test_unknown_keys_are_ignored_also_in_nested_records() -> None:
     data = EXAMPLE.to_dict()
     later = {**data, "invented": [1], "inner": {**data["inner"], "later": {"x": 1}}}
     assert Everything.from_dict(later) == EXAMPLE
-
-
-# ── damage ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -112,43 +100,3 @@ def test_unknown_keys_are_ignored_also_in_nested_records() -> None:
 def test_wrong_types_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidValueError, match=message):
         Everything.from_dict({**EXAMPLE.to_dict(), **changes})
-
-
-leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
-damage = st.recursive(
-    leaves,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=4,
-)
-
-
-@given(st.sampled_from([one.name for one in dataclasses.fields(Everything)]), damage)
-def test_damage_is_refused_or_read_as_what_it_says(name: str, wrong: Any) -> None:
-    try:
-        read = Everything.from_dict({**EXAMPLE.to_dict(), name: wrong})
-    except InvalidValueError:
-        return
-    again = Everything.from_dict(read.to_dict())
-    assert repr(again) == repr(read)  # where NaN is like NaN
-
-
-# ── the records of files ─────────────────────────────────────────────────────────────────────────
-
-
-def test_a_whole_sidecar_survives_json() -> None:
-    landmarks = Landmarks("nyul", [0.0, 1.0])
-    record = records.MapRecord(
-        Affine(2.0, 1.0),
-        ("ndflow", "normalise"),
-        {"range": (0.0, 1.0), "method": "nyul"},
-        {"image": (records.FileHash("a.nii", "00"),)},
-        {"a.nii": "ff"},
-        "Aachen",
-        records.TargetRecord("r.json", MIXTURE, landmarks),
-        MIXTURE,
-        match=MatchRecord("aligned", frozen=(1, 2)),
-        warnings=("a warning",),
-    )
-    again = through_json(record)
-    plain = dataclasses.replace(record, settings={"range": [0.0, 1.0], "method": "nyul"})
-    assert again == plain

@@ -8,24 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixtures import mixtures, random_mixture
 
 import ndflow
 import ndflow.population
-from ndflow import Affine, Chain, Fit, GaussianMixture, Histogram, IntensityMap
-from ndflow.population import Landmarks
-from ndflow.transport import (
-    Flow,
-    InverseTabulated,
-    LinearTails,
-    Match,
-    PiecewiseLinear,
-    QuantileMap,
-    Tabulated,
-)
-from ndflow.values import Status, Value
+from ndflow import Affine, GaussianMixture, Histogram, IntensityMap
+from ndflow.transport import LinearTails
+from ndflow.values import Value
 
 MIXTURE = ndflow.GaussianMixture([0.4, 0.6], [0.0, 3.0], [1.0, 4.0])
 OTHER = ndflow.GaussianMixture([0.4, 0.6], [0.5, 2.0], [2.0, 2.0])
@@ -66,24 +57,17 @@ def fields(value: Value) -> dict[str, Any]:
 
 
 @every_value
-def test_arrays_are_read_only(value: Value) -> None:
-    derived = [name for name in ("covariances",) if hasattr(value, name)]
-    for item in [*fields(value).values(), *(getattr(value, name) for name in derived)]:
-        if isinstance(item, np.ndarray):
-            with pytest.raises(ValueError, match="read-only"):
-                item[...] = 0
-
-
-@every_value
-def test_the_arrays_of_the_caller_are_neither_frozen_nor_shared(value: Value) -> None:
+def test_arrays_are_read_only_and_not_shared_with_the_caller(value: Value) -> None:
     given = {
         name: item.copy() if isinstance(item, np.ndarray) else item
         for name, item in fields(value).items()
     }
     made = type(value)(**given)
-    for item in given.values():
+    for name, item in given.items():
         if isinstance(item, np.ndarray):
             item += 100  # still ours to write to
+            with pytest.raises(ValueError, match="read-only"):
+                getattr(made, name)[...] = 0
     assert made == value
 
 
@@ -164,96 +148,6 @@ def test_nonsense_is_refused_from_a_file(name: str, wrong: dict[str, Any], messa
         type(value).from_dict(data)
 
 
-# Every finite double: subnormal, negative zero, 1e308.
-doubles = st.floats(allow_nan=False, allow_infinity=False)
-traces = st.lists(doubles, max_size=4)
-statuses = st.builds(Status, st.booleans(), st.integers(0, 2**53), st.text())
-
-
-def sized(least: float, most: float) -> st.SearchStrategy[float]:
-    return st.floats(least, most, allow_subnormal=least < 1e-307)
-
-
-@st.composite
-def histograms(draw: st.DrawFn) -> Histogram:
-    d, n = draw(st.integers(1, 3)), draw(st.integers(1, 4))
-    rows = st.lists(doubles, min_size=d, max_size=d)
-    counts = st.lists(sized(5e-324, 1e300), min_size=n, max_size=n)
-    widths = st.lists(sized(0.0, 1e300), min_size=d, max_size=d)
-    values = draw(st.lists(rows, min_size=n, max_size=n))
-    return Histogram(values, draw(counts), draw(widths), draw(rows))
-
-
-@st.composite
-def extreme_mixtures(draw: st.DrawFn, shape: GaussianMixture | None = None) -> GaussianMixture:
-    """A mixture with means of any size and standard deviations from 1e-140 to 1e140."""
-    shape = shape or draw(mixtures(most=4))
-    stretch = draw(sized(1e-280, 1e280))
-    means = [[draw(doubles) for _ in range(shape.channels)] for _ in range(shape.components)]
-    return GaussianMixture(shape.weights, means, shape.precisions * stretch)
-
-
-@st.composite
-def affines(draw: st.DrawFn) -> Affine:
-    d = draw(st.integers(1, 3))
-    matrix = np.full((d, d), -0.0)
-    matrix[np.diag_indices(d)] = [draw(sized(1e-300, 1e300)) for _ in range(d)]
-    return Affine(matrix, [draw(doubles) for _ in range(d)])
-
-
-@st.composite
-def flows(draw: st.DrawFn) -> Flow:
-    shape = draw(mixtures(most=4))
-    source, target = draw(extreme_mixtures(shape)), draw(extreme_mixtures(shape))
-    return Flow(source, target, draw(st.integers(1, 100)))
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> Tabulated:
-    """Steps up and to the right of any size, and slopes gentle enough to be allowed."""
-    step = st.tuples(sized(1e-70, 1e70), sized(1e-70, 1e70))
-    steps = np.array(draw(st.lists(step, min_size=1, max_size=5)))
-    knots, values = np.concatenate([[[0.0, -0.0]], np.cumsum(steps, axis=0)]).T
-    rising = np.concatenate([[True], (np.diff(knots) > 0) & (np.diff(values) > 0)])
-    knots, values = knots[rising], values[rising]  # a tiny step after a huge one is none
-    gentlest = float((np.diff(values) / np.diff(knots)).min())
-    return Tabulated(knots, values, np.full(knots.size, gentlest * draw(sized(1e-50, 2.0))))
-
-
-one_channel = st.one_of(tables(), st.builds(Affine, sized(1e-300, 1e300), doubles))
-
-
-@st.composite
-def with_tails(draw: st.DrawFn) -> LinearTails:
-    low, high = sorted(draw(st.lists(doubles, min_size=2, max_size=2, unique=True)))
-    return LinearTails(draw(one_channel), low, high)
-
-
-@st.composite
-def matches(draw: st.DrawFn) -> Match:
-    flow = draw(flows())
-    return Match(flow.source, flow.target, draw(traces), draw(traces), draw(statuses))
-
-
-KINDS: dict[str, st.SearchStrategy[Any]] = {
-    "Histogram": histograms(),
-    "GaussianMixture": extreme_mixtures(),
-    "Status": statuses,
-    "Fit": st.builds(Fit, extreme_mixtures(), traces, statuses),
-    "Match": matches(),
-    "Affine": affines(),
-    "Flow": flows(),
-    "QuantileMap": st.builds(QuantileMap, *[mixtures(1).flatmap(extreme_mixtures)] * 2),
-    "LinearTails": with_tails(),
-    "Tabulated": tables(),
-    "InverseTabulated": st.builds(InverseTabulated, tables()),
-    "PiecewiseLinear": tables().map(lambda table: PiecewiseLinear(table.knots, table.knots)),
-    "Landmarks": tables().map(lambda table: Landmarks("nyul", table.values)),
-    "Chain": st.builds(Chain, st.lists(one_channel | with_tails(), min_size=1, max_size=3)),
-}
-every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
 def through_json(value: Value) -> Value:
     return type(value).from_dict(json.loads(json.dumps(value.to_dict())))
 
@@ -267,18 +161,24 @@ def bits(item: Any) -> Any:
     return item.hex() if isinstance(item, float) else item
 
 
-@every_kind
-@given(data=st.data())
-def test_a_value_is_the_same_bit_by_bit_after_a_round_trip_through_json(
-    kind: str, data: st.DataObject
-) -> None:
-    value = data.draw(KINDS[kind])
+def same_after_json(value: Value) -> bool:
     rebuilt = through_json(value)
-    assert type(rebuilt).__name__ == kind
     assert rebuilt == value
-    assert bits(rebuilt.to_dict()) == bits(value.to_dict())
+    return bits(rebuilt.to_dict()) == bits(value.to_dict())
 
 
+@every_value
+def test_a_value_is_the_same_bit_by_bit_after_a_round_trip_through_json(value: Value) -> None:
+    assert same_after_json(value)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_every_double_survives_json(doubles: list[float]) -> None:
+    assert same_after_json(Histogram(doubles, np.ones(len(doubles))))
+    assert same_after_json(Affine(1.0, doubles[0]))
+
+
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), ends=st.tuples(mixtures(1), mixtures(1)))
 def test_a_rebuilt_map_gives_the_same_bytes(
     seed: int, ends: tuple[GaussianMixture, GaussianMixture]
@@ -305,33 +205,13 @@ def test_equality_sees_every_bit() -> None:
     assert LinearTails(SHIFT, 0, 1) == LinearTails(SHIFT, 0.0, 1.0)
 
 
-def nested(depth: int, inner: Any, wrap: Any) -> Any:
-    for _ in range(depth):
-        inner = wrap(inner)
-    return inner
-
-
-def in_chain(data: Any) -> Any:
-    return {"type": "Chain", "maps": [data]}
-
-
-def in_tails(data: Any) -> Any:
-    return {"type": "LinearTails", "inner": data, "low": 0.0, "high": 1.0}
-
-
 @pytest.mark.parametrize("depth", [400, 100_000])
 def test_endless_nesting_is_refused(depth: int) -> None:
-    lists = nested(depth, 1.0, lambda inner: [inner])
-    for data in (
-        SHIFT.to_dict() | {"matrix": lists},
-        SHIFT.to_dict() | {"type": lists},
-        in_tails(SHIFT.to_dict()) | {"low": lists},
-        STATUS.to_dict() | {"message": lists},
-        in_chain(lists),
-        nested(depth, 1.0, in_chain),
-        nested(depth, 1.0, in_tails),
-        nested(depth, SHIFT.to_dict() | {"offset": [float("nan")]}, in_tails),
-    ):
+    lists: Any = 1.0
+    chains: Any = SHIFT.to_dict()
+    for _ in range(depth):
+        lists, chains = [lists], {"type": "Chain", "maps": [chains]}
+    for data in (SHIFT.to_dict() | {"matrix": lists}, SHIFT.to_dict() | {"type": lists}, chains):
         with pytest.raises(ndflow.InvalidValueError):
             Value.from_dict(data)
 
@@ -359,7 +239,8 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(data[key], (*path, key))
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@every_value
+@settings(max_examples=30)
 @given(data=st.data())
 def test_damaged_json_is_refused_or_read_as_what_it_says(value: Value, data: st.DataObject) -> None:
     broken = copy.deepcopy(value.to_dict())

@@ -1,25 +1,38 @@
-"""`ndflow`: the flow from the density of a scan to its target, and what can be kept out of it."""
+"""Density flows: their maps, what a scan is matched to, and the map of its site."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from every_method import EVERY_METHOD
 from mixtures import random_mixture
+from numpy.typing import NDArray
 
 import ndflow
-from ndflow import Affine, GaussianMixture, InvalidValueError
+from ndflow import Affine, Chain, GaussianMixture, InvalidValueError
 from ndflow.density import stack
 from ndflow.methods.base import DensityModel, Solution, method_of
+from ndflow.methods.modes import MODES, Goal, SiteMap
+from ndflow.methods.ndflow import chosen_density, target_rule
 from ndflow.options import Options
-from ndflow.population import TissueModel, Tissues
+from ndflow.population import TissueModel, Tissues, adapted_proportions, pushforward, tissue_model
+from ndflow.transport import PiecewiseLinear, align
 
-SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 LEVELS = (np.arange(199) + 0.5) / 199
+NAMES = ("CSF", "GM", "WM")
+RULES = ("average", "tissue", "adaptive")
 
 
 def solved(source: DensityModel, goal: DensityModel, **chosen: Any) -> Solution:
     options = Options(**chosen)
     return method_of(options).solve(source, goal, options)
+
+
+# ── one map ──────────────────────────────────────────────────────────────────────────────────────
+
+SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
+TARGET_SD = float(np.sqrt(TARGET.covariance()[0, 0]))
 
 
 @pytest.mark.parametrize("solver", ["exact", "rk4"])
@@ -29,53 +42,265 @@ def test_the_map_is_the_one_that_normalising_map_makes(solver: Any, objective: A
     found = solved(DensityModel(source), DensityModel(TARGET), solver=solver, objective=objective)
     exact = ndflow.normalising_map(source, TARGET, solver=solver, objective=objective)
     x = source.quantile(LEVELS)
-    sd = float(np.sqrt(TARGET.covariance()[0, 0]))
-    np.testing.assert_allclose(found.imap(x), exact(x), atol=1.1e-4 * sd)
+    np.testing.assert_allclose(found.imap(x), exact(x), atol=1.1e-4 * TARGET_SD)
     assert found.divergence is not None
-    assert found.divergence.objective == objective
     assert found.divergence.after < found.divergence.before
 
 
-def tissue_example() -> tuple[DensityModel, DensityModel]:
-    """A scan with much CSF, and a population with less, in other units."""
-    densities = tuple(GaussianMixture([1.0], [m], [60.0**-2]) for m in (300.0, 700.0, 1000.0))
-    shares = np.array([0.35, 0.4, 0.25])
-    scan = DensityModel(stack(densities, shares), tissues=Tissues(densities, shares))
-    usual = np.array([0.15, 0.5, 0.35])
-    model = TissueModel(densities, usual, 0.05**2 * (np.eye(3) - 1 / 3))
-    units = ndflow.transport.align(model.target(usual))
-    target = DensityModel(model.target(usual), tissues=model)
-    return scan, target.transformed(units).transformed(Affine(200.0, 1000.0))
-
-
-def test_what_the_plain_average_would_have_given_is_said_in_standard_deviations() -> None:
-    scan, goal = tissue_example()
-    plain, own = solved(scan, goal), solved(scan, goal, proportions="tissue")
-    assert plain.target is None
-    assert own.target is not None
-    assert own.target.plain is not None
-    x = scan.mixture.quantile(LEVELS)
-    sd = float(np.sqrt(goal.mixture.covariance()[0, 0]))
-    off = np.abs(plain.imap(x) - own.imap(x)) / sd
-    assert off.max() > 0.05
-    assert own.target.plain.rms_difference == pytest.approx(np.sqrt(np.mean(off**2)))
-    assert own.target.plain.largest_difference == pytest.approx(off.max())
-    assert own.target.plain.divergence == plain.divergence
-
-
-# ── frozen components ────────────────────────────────────────────────────────────────────────────
-
-
 def test_frozen_components_stay_where_the_alignment_puts_them() -> None:
-    found = solved(DensityModel(SOURCE), DensityModel(TARGET), freeze=("weight<1",))
+    source, target = DensityModel(SOURCE), DensityModel(TARGET)
+    found = solved(source, target, freeze=("weight<1",))
     assert found.frozen == tuple(range(SOURCE.components))
     x = SOURCE.quantile(LEVELS)
-    sd = float(np.sqrt(TARGET.covariance()[0, 0]))
-    np.testing.assert_allclose(found.imap(x), found.affine(x), atol=2e-4 * sd)
-    assert solved(DensityModel(SOURCE), DensityModel(TARGET), freeze=("weight<0",)).frozen == ()
-    assert solved(DensityModel(SOURCE), DensityModel(TARGET)).frozen is None
+    np.testing.assert_allclose(found.imap(x), found.affine(x), atol=2e-4 * TARGET_SD)
+    assert solved(source, target, freeze=("weight<0",)).frozen == ()
+    assert solved(source, target).frozen is None
 
 
-def test_a_rule_that_makes_no_sense_is_refused_before_any_work() -> None:
-    with pytest.raises(InvalidValueError, match="rule 'heavy'"):
-        method_of(Options(freeze=("heavy",)))
+# ── what a scan is matched to ────────────────────────────────────────────────────────────────────
+
+CLEAN = ((-1.9, 0.5), (-0.1, 0.4), (1.0, 0.25))  # CSF, GM and WM, which overlap
+
+
+@cache
+def people(strength: float) -> list[DensityModel]:
+    """Scans with much or little CSF, seen through a curve of their own, in units of their own."""
+    generator = np.random.default_rng(5)
+    scans = []
+    for csf in np.linspace(0.08, 0.38, 8):
+        shares = np.array([csf, *((1 - csf) * np.array([0.56, 0.44]))])
+        bend, slope, offset = strength * generator.uniform(-1, 1), *generator.uniform(0.5, 3, 2)
+        densities = []
+        for mean, sd in CLEAN:  # x + bend sin x, which rises
+            there, steep = mean + bend * np.sin(mean), 1 + bend * np.cos(mean)
+            gaussian = GaussianMixture([1.0], [there], [(steep * sd) ** -2])
+            densities.append(gaussian.transformed(100 * slope, 500 * offset))
+        tissues = Tissues(tuple(densities), shares)
+        scans.append(DensityModel(stack(densities, shares), tissues=tissues))
+    return scans
+
+
+def population(scans: list[DensityModel]) -> DensityModel:
+    average = ndflow.reference([scan.mixture for scan in scans]).mixture
+    return DensityModel(average, tissues=tissue_model([known(scan) for scan in scans]))
+
+
+def known(model: DensityModel) -> Any:
+    return model.tissues
+
+
+def chosen(source: DensityModel, target: DensityModel, kind: Any) -> Any:
+    """The density that a scan is matched to, and the record of that choice."""
+    return target_rule(Options(proportions=kind)).density(source, target)
+
+
+def variation(strength: float, kind: str) -> NDArray[np.float64]:
+    """The sd over scans of the quartiles of tissues, in units of the step from GM to WM.
+
+    With a reference made of others.
+    """
+    scans, rows = people(strength), []
+    goals = population(scans[1::2]), population(scans[0::2])
+    for number, scan in enumerate(scans):
+        imap = solved(scan, goals[number % 2], proportions=kind).imap
+        quartiles = [imap(one.quantile([0.25, 0.5, 0.75])) for one in known(scan).densities]
+        rows.append(np.concatenate(quartiles) / (quartiles[2][1] - quartiles[1][1]))
+    return np.std(rows, axis=0, ddof=1)
+
+
+def test_tissues_come_to_lie_at_one_place_where_the_target_has_their_proportions() -> None:
+    average, tissue = variation(0.25, "average"), variation(0.25, "tissue")
+    assert tissue.mean() < 0.35 * average.mean()
+    assert (tissue < average).all()
+
+
+def test_proportions_are_found_without_maps_where_scans_have_the_same_contrast() -> None:
+    assert variation(0.0, "adaptive").mean() < 0.5 * variation(0.0, "average").mean()
+    scans = people(0.0)
+    goal = population(scans)
+    csf = [chosen(scan, goal, "adaptive")[1].proportions["CSF"] for scan in scans]
+    assert np.corrcoef(csf, [known(scan).proportions[0] for scan in scans])[0, 1] > 0.98
+
+
+def test_a_target_has_the_proportions_of_the_scan_and_says_what_the_average_gives() -> None:
+    scan, *others = people(0.25)
+    goal, own = population(others), known(scan).proportions
+    density, choice = chosen(scan, goal, "tissue")
+    assert density == known(goal).target(own)
+    assert choice.proportions == dict(zip(NAMES, own.tolist(), strict=True))
+    assert choice.population == dict(zip(NAMES, known(goal).mean.tolist(), strict=True))
+    assert chosen(scan, goal, "average") == (goal.mixture, None)
+    plain, matched = solved(scan, goal), solved(scan, goal, proportions="tissue")
+    x, sd = scan.mixture.quantile(LEVELS), float(np.sqrt(goal.mixture.covariance()[0, 0]))
+    off = np.abs(plain.imap(x) - matched.imap(x)) / sd
+    said = matched.target.plain  # type: ignore[union-attr]
+    assert said.rms_difference == pytest.approx(np.sqrt(np.mean(off**2)))  # type: ignore[union-attr]
+    assert said.largest_difference == pytest.approx(off.max())  # type: ignore[union-attr]
+    for kind in RULES:
+        density, choice = chosen(scan, goal, kind)
+        assert chosen_density(choice, goal) == density
+
+
+def test_a_scan_without_a_clear_best_target_goes_to_the_average() -> None:
+    goal = population(people(0.25))
+    scan = DensityModel(GaussianMixture([1.0], [900.0], [200.0**-2]))  # far from any brain
+    tight = TissueModel(known(goal).densities, known(goal).mean, np.zeros((3, 3)))
+    density, choice = chosen(scan, DensityModel(goal.mixture, tissues=tight), "adaptive")
+    assert density == goal.mixture
+    assert "no proportions make its map clearly milder" in choice.reason
+
+
+TISSUES = (
+    GaussianMixture([0.6, 0.4], [-2.2, -1.6], [0.4**-2, 0.5**-2]),
+    GaussianMixture([1.0], [-0.1], [0.35**-2]),
+    GaussianMixture([1.0], [1.0], [0.22**-2]),
+)
+COVARIANCE = 0.05**2 * (np.eye(3) - 1 / 3)
+MODEL = TissueModel(TISSUES, [0.2, 0.45, 0.35], COVARIANCE)
+USUAL = MODEL.target(MODEL.mean)
+
+
+def test_nothing_is_guessed_where_tissues_are_not_known_or_swapped() -> None:
+    scan, goal = people(0.25)[0], population(people(0.25)[1:])
+    csf, gm, wm = known(scan).densities
+    swapped = Tissues((wm, gm, csf), known(scan).proportions[::-1])
+    one, rules = (
+        GaussianMixture([1.0], [0.0], [1.0]),
+        [
+            target_rule(Options(proportions=kind))  # type: ignore[arg-type]
+            for kind in RULES
+        ],
+    )
+    assert [rule.population_tissues(USUAL, MODEL) for rule in rules] == [None, MODEL, MODEL]
+    assert rules[2].population_tissues(USUAL, None).source == "components"  # type: ignore[union-attr]
+    wrong = {
+        "must know the tissues of its": lambda: chosen(scan, DensityModel(USUAL), "tissue"),
+        "probability maps of CSF": lambda: chosen(DensityModel(scan.mixture), goal, "tissue"),
+        "CSF is brighter than .*which map": (
+            lambda: chosen(DensityModel(scan.mixture, tissues=swapped), goal, "tissue")
+        ),
+        "no tissues from tissue probability": lambda: rules[1].population_tissues(USUAL, None),
+        "none can be made from its": lambda: rules[2].population_tissues(one, None),
+    }
+    for message, call in wrong.items():
+        with pytest.raises(InvalidValueError, match=message):
+            call()
+
+
+def test_rounding_errors_are_not_a_clear_gain() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        mean = 0.8 * rng.dirichlet([8, 15, 12]) + 0.2 / 3
+        model = TissueModel(TISSUES, mean, COVARIANCE)
+        scan = model.target(mean).transformed(rng.uniform(1, 100), rng.uniform(-100, 1000))
+        assert not adapted_proportions(scan, model).clear
+
+
+def test_proportions_are_held_to_the_usual_as_long_as_contrast_could_be_taken_for_them() -> None:
+    bend = PiecewiseLinear(np.array([-4.0, 0.0, 4.0]), np.array([-3.0, 0.0, 5.0]))
+    scan = pushforward(USUAL, bend)  # the usual proportions in another contrast
+    off = []
+    for through_site in (False, True):
+        source = DensityModel(scan, through_site=through_site)
+        _, choice = chosen(source, DensityModel(scan, tissues=MODEL), "adaptive")
+        off.append(np.abs([choice.proportions[name] for name in NAMES] - MODEL.mean).max())
+    assert off[0] < 0.7 * off[1]
+
+
+# ── modes ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def brain(means: Any, shares: Any) -> GaussianMixture:
+    return stack([GaussianMixture([1.0], [mean], [50.0**-2]) for mean in means], shares)
+
+
+def standard(mixture: GaussianMixture) -> GaussianMixture:
+    own = align(mixture)
+    return mixture.transformed(own.matrix, own.offset)
+
+
+WHOLE = standard(brain((300, 700, 1000), (0.2, 0.45, 0.35)))
+SITE = standard(brain((250, 800, 1000), (0.2, 0.45, 0.35)))
+PARTS: Any = tuple(
+    GaussianMixture([1.0], WHOLE.means[k : k + 1], WHOLE.precisions[k : k + 1]) for k in range(3)
+)
+ALL = TissueModel(PARTS, [0.2, 0.45, 0.35], COVARIANCE)
+SHARES = np.array([0.35, 0.37, 0.28])
+SCAN = DensityModel(  # of the site, with more CSF; of its tissues, only the proportions are used
+    brain((500, 1600, 2000), SHARES.tolist()), tissues=Tissues(PARTS, SHARES)
+)
+REFERENCE = DensityModel(WHOLE, tissues=ALL)
+
+
+def goal(mode: str, kind: Any = "average", reference: DensityModel = REFERENCE) -> Goal:
+    """Return what a scan of the site Aachen is brought to."""
+    options = Options(proportions=kind)
+    sites = {"Aachen": SiteMap.to(reference, DensityModel(SITE), options)}
+    return MODES[mode].goal_of(MODES[mode].goals(reference, sites, options), "Aachen")
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_a_scan_goes_through_the_map_of_its_site_and_then_its_own(kind: str) -> None:
+    once, twice = (goal(mode, kind).solve(SCAN) for mode in ("site", "two-level"))
+    assert isinstance(once.imap, Chain)
+    assert isinstance(twice.imap, Chain)
+    assert twice.imap.maps[:-1] == once.imap.maps
+    # Where it arrives, by points and not by densities.
+    aim = WHOLE if kind == "average" else ALL.target(SHARES)
+    x, there = SCAN.mixture.quantile(LEVELS), aim.quantile(LEVELS)
+    left = [np.sqrt(np.mean((one.imap(x) - there) ** 2)) for one in (once, twice)]
+    assert left[1] < (0.7 if kind == "average" else 0.5) * left[0]
+    assert (np.diff(twice.imap(np.linspace(x[0], x[-1], 500))) > 0).all()
+    # A scan like its site needs no more than the map of the site.
+    like = DensityModel(SITE.transformed(300.0, 700.0), tissues=Tissues(PARTS, ALL.mean))
+    x = like.mixture.quantile(LEVELS)
+    maps = goal("site").solve(like).imap, goal("two-level", kind).solve(like).imap
+    assert np.sqrt(np.mean((maps[1](x) - maps[0](x)) ** 2)) < 0.02
+
+
+def test_a_site_with_other_proportions_needs_no_map_where_these_are_adapted() -> None:
+    site = ALL.target(ALL.mean + np.array([0.05, -0.02, -0.03]))
+    x, own, left = site.quantile(LEVELS), align(site), {}
+    for kind in ("average", "adaptive"):
+        options = Options(proportions=kind)  # type: ignore[arg-type]
+        way = SiteMap.to(REFERENCE, DensityModel(standard(site)), options).solution.imap
+        left[kind] = np.sqrt(np.mean((way(own(x)) - x) ** 2))
+    assert left["adaptive"] < 0.35 * left["average"]
+
+
+def test_units_of_the_result_do_not_change_what_is_done() -> None:
+    scale, x = Affine(150.0, 1000.0), SCAN.mixture.quantile(LEVELS)
+    plain, scaled = (
+        goal("two-level", "tissue", reference).solve(SCAN).imap(x)
+        for reference in (REFERENCE, REFERENCE.transformed(scale))
+    )
+    np.testing.assert_allclose(scaled, scale(plain), atol=0.15)  # a thousandth of the sd
+
+
+def test_the_alignment_of_a_scan_is_its_own_and_the_rest_that_of_its_site() -> None:
+    found, own = goal("site"), align(SCAN.mixture)
+    assert found.site is not None
+    solution, way = found.solve(SCAN), found.site.solution
+    x = SCAN.mixture.quantile(LEVELS)
+    np.testing.assert_array_equal(solution.imap(x), way.imap(own(x)))
+    np.testing.assert_allclose(solution.affine(x), way.affine(own(x)), atol=1e-12)
+    assert goal("individual").solve(SCAN).imap == solved(SCAN, REFERENCE).imap
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_choices_about_single_scans_are_refused_where_a_site_has_one_map(mode: Any) -> None:
+    cases: list[tuple[dict[str, Any], bool, str]] = [
+        ({}, True, ""),
+        ({"freeze": ("3",)}, not mode.by_site, "densities of single scans; leave out --mode"),
+        ({"proportions": "tissue"}, mode.per_scan, "is for each scan, but --mode site treats all"),
+        *(
+            ({"method": name}, method.matches_densities or not mode.by_site, "not work by site")
+            for name, method in EVERY_METHOD.items()
+        ),
+    ]
+    for choices, allowed, message in cases:
+        if allowed:
+            mode.check(Options(**choices))
+        else:
+            with pytest.raises(InvalidValueError, match=message):
+                mode.check(Options(**choices))
