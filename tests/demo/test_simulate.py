@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.interpolate import RegularGridInterpolator
-from scipy.spatial import KDTree
 
 from ndflow.demo import simulate
 from ndflow.demo.simulate import (
@@ -120,15 +119,6 @@ def test_at_another_resolution_the_same_subject_is_seen() -> None:
     expected = [found[tuple(2 * voxel)] for voxel in coarse.voxels]
     np.testing.assert_allclose(coarse.canonical, expected, atol=1e-6)
     assert len(coarse.voxels) == np.count_nonzero((fine.voxels % 2 == 0).all(axis=1))
-
-
-def test_no_voxel_that_a_brain_may_reach_is_left_out() -> None:
-    anatomy = ball()
-    near = {tuple(voxel) for voxel in grid_over(anatomy, 3.0, 5.0).voxels}
-    voxels = np.array(list(np.ndindex(24, 24, 24)))
-    distances, _ = KDTree(np.argwhere(anatomy.brain)).query(3.0 * voxels)
-    assert {tuple(voxel) for voxel in voxels[distances <= 5.0]} <= near
-    assert len(near) < len(voxels)
 
 
 def test_a_lesion_darkens_white_matter_and_nothing_else() -> None:

@@ -119,7 +119,7 @@ def read_dataset(dataset: Dataset, *, joint: bool, masks_needed: bool) -> dict[s
     names = [check_label("suffix", name) for name in dataset.suffixes]
     if len({name.lower() for name in names}) < len(names):
         raise InvalidValueError(f"--suffix: {' '.join(names)}: the same twice; leave one out")
-    filters: dict[str, Filter] = {}
+    filters: dict[str, Wanted] = {}
     hints = []
     if dataset.filter_file:
         filters, unused = read_filters(dataset.filter_file, names)
@@ -275,8 +275,9 @@ def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
     folders: dict[str, Path] = {}
     for text in given:
         name, equals, path = text.partition("=")
-        if not (equals and re.fullmatch(r"[\w.+-]+", name, re.ASCII)) or Path(text).is_dir():
-            path, name = text, re.sub(r"[^\w.+-]", "-", Path(text).absolute().name, flags=re.ASCII)
+        if not equals or Path(text).is_dir():
+            name, path = Path(text).absolute().name, text
+        name = re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)
         if not path:
             raise InvalidValueError(f"--derivatives {text!r} names no folder; give NAME=PATH")
         if name in (bids_names.RAW, *folders):
@@ -291,7 +292,7 @@ def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
 # ── images ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find(dataset: Dataset, suffix: str, chosen: Filter | None) -> list[_Image]:
+def _find(dataset: Dataset, suffix: str, chosen: Wanted | None) -> list[_Image]:
     """Return the images of a dataset with a suffix, at least one; those that are chosen, or all."""
     root, derived = dataset.root, [*dataset.derivatives.values()]
     if not os.path.lexists(root / DESCRIPTION):
@@ -336,8 +337,9 @@ def _find(dataset: Dataset, suffix: str, chosen: Filter | None) -> list[_Image]:
             ]
             images.append(_Image(subject, entities, strays))
     if not images and chosen is not None and suffix in suffixes:
-        cause = f"the query {chosen.name!r} fits none of the {suffix} images"
-        raise FileError(chosen.path, cause, "correct it; null stands for an entity that is absent")
+        cause = f"its query for {suffix} images fits none of them"
+        hint = "correct it; null stands for an entity that is absent"
+        raise FileError(str(dataset.filter_file), cause, hint)
     if not images:
         others = ", ".join(sorted(suffixes - {suffix}))
         hint = "check that it is the right folder, and that it was fetched"
@@ -411,7 +413,7 @@ def _check_known(root: Path, what: str, named: set[str], known: Collection[str |
 
 
 def _scans(
-    folder: Path, place: _Place, names: Sequence[str], suffix: str, chosen: Filter | None
+    folder: Path, place: _Place, names: Sequence[str], suffix: str, chosen: Wanted | None
 ) -> dict[str, Entities]:
     """Return the images that are scans, one for each acquisition, with their entities.
 
@@ -430,7 +432,7 @@ def _scans(
             raise FileError(folder / name, cause, f"rename or move it; {_VALIDATOR}")
         if entities.get("desc") == bids_names.OURS:
             continue
-        if chosen is not None and not chosen.accepts(folder.name, name, entities):
+        if chosen is not None and not _accepts(chosen, folder.name, name, entities):
             continue
         acquisition = frozenset(bids_names.without_desc(entities).items())
         other, others = scans.setdefault(acquisition, (name, entities))
@@ -603,35 +605,15 @@ _FORMAT = 'write for example {"t1w": {"session": "02", "acquisition": null}}'
 Wanted = dict[str, list[str | None]]  # the labels that entities may have; None for their absence
 
 
-class Filter(NamedTuple):
-    """One query of a filter file.
-
-    Attributes
-    ----------
-    path : the file.
-    name : the name of the query in it, for example ``t1w``.
-    wanted : the labels that each entity may have.
-    """
-
-    path: str
-    name: str
-    wanted: Wanted
-
-    def accepts(self, datatype: str, name: str, entities: Entities) -> bool:
-        """Tell whether an image fits the query.
-
-        Parameters
-        ----------
-        datatype : the folder that the image lies in, such as ``anat``.
-        name : the name of its file.
-        entities : the entities of the image.
-        """
-        suffix, extension = bids_names.suffix_of(name), f".{name.partition('.')[2]}"
-        known = {**entities, "datatype": datatype, "suffix": suffix, "extension": extension}
-        return all(_plain(key, known.get(key)) in labels for key, labels in self.wanted.items())
+def _accepts(wanted: Wanted, datatype: str, name: str, entities: Entities) -> bool:
+    """Tell whether an image of a datatype, such as ``anat``, fits a query."""
+    extension = f".{name.partition('.')[2]}"
+    more = {"datatype": datatype, "suffix": bids_names.suffix_of(name), "extension": extension}
+    known = {**entities, **more}
+    return all(_plain(key, known.get(key)) in labels for key, labels in wanted.items())
 
 
-def read_filters(path: AnyPath, suffixes: Sequence[str]) -> tuple[dict[str, Filter], list[str]]:
+def read_filters(path: AnyPath, suffixes: Sequence[str]) -> tuple[dict[str, Wanted], list[str]]:
     """Read a filter file.
 
     Parameters
@@ -660,7 +642,7 @@ def read_filters(path: AnyPath, suffixes: Sequence[str]) -> tuple[dict[str, Filt
     queries = {}
     for name, query in content.items():
         try:
-            queries[name] = Filter(str(path), name, _wanted(query))
+            queries[name] = _wanted(query)
         except InvalidValueError as error:
             hint = "give entities a label, a list of labels, or null for none"
             raise FileError(path, f"query {name!r}: {error}", hint) from None
