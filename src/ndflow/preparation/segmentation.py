@@ -31,11 +31,11 @@ between the means, so with ``z = (μ − y)/σ`` and `φ` the standard normal de
     E[u | y] = y + σ (φ(z_a) − φ(z_b)) / (Φ(z_b) − Φ(z_a)),
     E[t | y] = (E[u | y] − μ_a) / (μ_b − μ_a).
 
-**Prior.** With the probabilities `b_k` of the deformed template, the prior of a pure tissue is
-proportional to ``w_k c_k``, with ``c_k = b_k^s / Σ_j b_j^s``, that of a mixed class to
-``w_ab √(c_a c_b)``. The power s = 0.7 flattens the template, which has never seen this person. The
-weights `w` are free, as in Ashburner & Friston (2005): without them, the proportions of the tissues
-would stay close to those of the template, whoever was scanned.
+**Prior.** With the probabilities `c_k` of the deformed template, the prior of a pure tissue is
+proportional to ``w_k c_k``, that of a mixed class to ``w_ab √(c_a c_b)``. The weights `w` are free,
+as in Ashburner & Friston (2005): without them, the proportions of the tissues would stay close to
+those of the template, whoever was scanned. (A template flattened by a power below 1 follows people
+less well: it leaves more to intensities, and sulcal CSF mixed with GM looks like neither.)
 
 **Updates.** With responsibilities `r`, each Gaussian gets the mean and variance of its voxels,
 weighted by `r`, and each class the weight ``w_k ← Σ r_k / Σ (p_k / Σ_j w_j p_j)``, where the sums
@@ -64,7 +64,6 @@ Floats = NDArray[np.floating]
 
 _MIXED = ((0, 1), (1, 2))  # the tissues of each mixed class, in the order CSF, GM, WM
 _TISSUE = np.array([0, 0, 1, 2])  # of each Gaussian
-_POWER = 0.7
 _LEAST_PRIOR = 1e-3  # so that no place rules out a tissue
 _LEAST_SD = 0.02  # of the brightest intensities
 _ITERATIONS = 30
@@ -153,7 +152,7 @@ def class_priors(template: Floats) -> Floats:
     ----------
     template : (3, n), the probabilities of CSF, GM and WM in the deformed template.
     """
-    pure = np.maximum(template, template.dtype.type(_LEAST_PRIOR)) ** _POWER
+    pure = np.maximum(template, template.dtype.type(_LEAST_PRIOR))
     pure /= pure.sum(axis=0)
     mixed = [np.sqrt(pure[a] * pure[b]) for a, b in _MIXED]
     return np.concatenate([pure, np.stack(mixed)])
@@ -230,7 +229,7 @@ def _density(z: Floats) -> Floats:
 
 _BETA = np.float32(0.15)
 _SWEEPS = 4
-_ENOUGH = 150_000  # voxels to estimate the intensities of tissues from
+_ENOUGH = 40_000  # voxels to estimate the intensities of tissues from
 _BRIGHTEST = 99.8  # percentile; what is brighter by a tenth, such as vessels, is limited
 
 
