@@ -107,7 +107,3 @@ def test_cramer_brings_sites_closer_than_l2_and_both_far_closer_than_affine(
     assert l2 < 0.5 * affine
     assert cramer < 0.25 * affine
     assert cramer < l2
-
-
-
-

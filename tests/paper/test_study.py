@@ -67,5 +67,3 @@ def test_both_modes_bring_sites_together(study: Study, cohort_folder: Path) -> N
     # All 68 scans: .130, .021 and .018.
     assert distances["individual"] < 0.3 * distances["affine"]
     assert distances["site"] < 0.3 * distances["affine"]
-
-
