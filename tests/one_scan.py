@@ -25,7 +25,6 @@ def exact_map(source: Any, target: Any, **settings: Any) -> Any:
     return ndflow.normalising_map(source, target, **{"objective": "cramer", **settings})
 
 
-EXACT = exact_map(SOURCE, TARGET)
 # How far a normalised voxel may be from the exact map, in standard deviations of the target:
 # the error of the tabulated map, and of float32.
 CLOSE = 2e-4

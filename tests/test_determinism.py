@@ -104,19 +104,14 @@ def uses_of_blas(source: str) -> list[str]:
         match node:
             case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
                 found.append(f"line {node.lineno}: @")
-            case ast.Attribute(value=ast.Name("np" | "numpy"), attr=name) if name in THROUGH_BLAS:
-                found.append(f"line {node.lineno}: {name}")
-            case ast.Attribute(value=ast.Attribute(attr="linalg"), attr=name) if (
-                name in THROUGH_BLAS
+            case ast.Attribute(value=owner, attr=name) if name == "dot" or (
+                name in THROUGH_BLAS and ast.unparse(owner) in ("np", "np.linalg", "linalg")
             ):
                 found.append(f"line {node.lineno}: {name}")
-            case ast.Attribute(attr="dot"):
-                found.append(f"line {node.lineno}: dot")
-            case ast.ImportFrom(module=module, names=names) if (module or "").startswith("numpy"):
-                taken = {alias.name for alias in names} & THROUGH_BLAS
-                found += [f"line {node.lineno}: {name}" for name in sorted(taken)]
-            case ast.Call(keywords=keywords) if any(k.arg == "optimize" for k in keywords):
-                found.append(f"line {node.lineno}: optimize")
+            case ast.alias(name=name) if name in THROUGH_BLAS:
+                found.append(f"line {node.lineno}: {name}")
+            case ast.keyword(arg="optimize"):
+                found.append(f"line {node.value.lineno}: optimize")
     return found
 
 

@@ -4,27 +4,23 @@ A page with code says near its top which files its commands expect (`docs.folder
 
     <!-- runs with: scans, study -->
 
-and, if it is to be run by ``make test-torch`` instead of ``make test``, ``<!-- needs torch -->``.
-Blocks of ``sh`` and ``python`` are run (``ndflow`` in this process, evaluations with few trees),
-``json`` and ``yaml`` parsed, ``text`` is left alone. The line before a block may say
-
-    <!-- file: study.tsv -->                written under this name, for the blocks below
-    <!-- not run: installs a package -->    not run, for this reason
+and, if it is to be run by ``make test-torch`` instead of ``make test-slow``, ``<!-- needs torch
+-->``. Blocks of ``sh`` (commands of ndflow, run in this process, evaluations with few trees) and
+``python`` are run, ``json`` and ``yaml`` parsed, ``text`` is left alone. A block below the comment
+``<!-- not run: installs a package -->`` is not run, for this reason.
 """
 
 import contextlib
 import io
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
-import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -32,28 +28,17 @@ from commands import execute
 
 ROOT = Path(__file__).parents[2]
 
-_PARSERS = {"json": json.loads, "yaml": yaml.safe_load}
-_FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
-_COMMENT = re.compile(r"^ *<!-- *(.*?) *-->$", re.MULTILINE)
-_SHELL = re.compile(r"[|&;<>$`(){}!]|^\s*(?:cd|export|\w+=)", re.MULTILINE)
+_BLOCK = re.compile(r"(?:^<!-- (.*) -->\n)?^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+_COMMENT = re.compile(r"^<!-- (.*) -->$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Block:
-    """One block: its language, its text, the line that it begins at, and its comment, if any."""
+class Block(NamedTuple):
+    """One block: its language, its text, the line that it begins at, and whether it is run."""
 
     language: str
     text: str
     line: int
-    comment: str = ""
-
-    @property
-    def file(self) -> str | None:
-        return _after("file:", self.comment)
-
-    @property
-    def is_run(self) -> bool:
-        return self.language in ("sh", "python") and not self.comment.startswith("not run: ")
+    is_run: bool
 
 
 @dataclass(frozen=True)
@@ -67,14 +52,28 @@ class Page:
     def name(self) -> str:
         return self.path.relative_to(ROOT).as_posix()
 
-    @property
+    @cached_property
     def blocks(self) -> list[Block]:
-        return list(blocks_of(self.text))
+        return [
+            Block(
+                found[2],
+                found[3],
+                self.text.count("\n", 0, found.start(2)) + 1,
+                found[2] in ("sh", "python") and not (found[1] or "").startswith("not run: "),
+            )
+            for found in _BLOCK.finditer(self.text)
+            if not found[2].startswith("{")  # a directive
+        ]
+
+    @property
+    def prose(self) -> str:
+        """The page without its code."""
+        return re.sub(r"(`+)(?:(?!\1).)*\1", "code", _BLOCK.sub("", self.text))
 
     @property
     def folders(self) -> list[str]:
-        found = [_after("runs with:", comment) for comment in _COMMENT.findall(self.text)]
-        return [word.strip() for one in found if one for word in one.split(",")]
+        found = [one for one in _COMMENT.findall(self.text) if one.startswith("runs with: ")]
+        return [name for one in found for name in one.removeprefix("runs with: ").split(", ")]
 
     @property
     def needs_torch(self) -> bool:
@@ -91,97 +90,43 @@ def pages() -> list[Page]:
     return [Page(path, path.read_text(encoding="utf-8")) for path in found]
 
 
-def blocks_of(text: str) -> Iterator[Block]:
-    """Yield the code blocks of a page, those inside of directives included."""
-    return _blocks(text.splitlines(), 1)
-
-
-def prose_of(text: str) -> str:
-    """Return a page without its code blocks, line by line."""
-    lines = text.splitlines()
-    for block in blocks_of(text):
-        end = block.line + len(block.text.splitlines())
-        lines[block.line - 1 : end + 1] = [""] * (end - block.line + 2)
-    return "\n".join(lines)
-
-
-def _blocks(lines: list[str], first: int) -> Iterator[Block]:
-    number = 0
-    while number < len(lines):
-        opened = _FENCE.fullmatch(lines[number])
-        if opened is None:
-            number += 1
-            continue
-        indent, fence, language = opened[1], opened[2], opened[3].strip()
-        inside = list(_until(fence, lines[number + 1 :]))
-        body = [line.removeprefix(indent) for line in inside]
-        if language.startswith("{"):  # a directive, which may contain blocks
-            yield from _blocks(body, first + number + 1)
-        else:
-            comment = _COMMENT.fullmatch(lines[number - 1]) if number else None
-            text = "".join(f"{line}\n" for line in body)
-            yield Block(language, text, first + number, comment[1] if comment else "")
-        number += len(inside) + 2
-
-
-def _until(fence: str, lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        bare = line.strip()
-        if bare.startswith(fence) and set(bare) == {fence[0]}:
-            return
-        yield line
-
-
-def _after(word: str, comment: str) -> str | None:
-    return comment.removeprefix(word).strip() if comment.startswith(word) else None
-
-
-# ── running ──────────────────────────────────────────────────────────────────────────────────────
-
-
 def run_page(page: Page, folder: Path) -> None:
     """Run all blocks of a page in a folder."""
     names: dict[str, Any] = {"__name__": page.path.stem}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
         patch.setenv("MPLBACKEND", "agg")
         for block in page.blocks:
             try:
-                run_block(block, names)
+                _run(block, names)
             except Exception as error:
-                said = "".join(traceback.format_exception(error)[-4:]).strip()
-                where = f"{page.name}, line {block.line}"
-                raise AssertionError(f"{where}: {said}\n\n{block.text}") from None
+                error.add_note(f"{page.name}, line {block.line}:\n{block.text}")
+                raise
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
 
 
-def run_block(block: Block, names: dict[str, Any]) -> None:
-    """Run, parse or write one block; `names` are those that Python blocks share."""
-    if block.language in _PARSERS:
-        _PARSERS[block.language](block.text)
-    if block.file:
-        Path(block.file).write_text(block.text, encoding="utf-8")
-    elif block.is_run and block.language == "sh":
-        _run_commands(block.text)
-    elif block.is_run:
+def _run(block: Block, names: dict[str, Any]) -> None:
+    if block.language == "json":
+        json.loads(block.text)
+    elif block.language == "yaml":
+        yaml.safe_load(block.text)
+    elif block.is_run and block.language == "python":
         with captured():
             exec(compile(block.text, f"line {block.line}", "exec"), names)
+    elif block.is_run:
+        for line in block.text.splitlines():
+            program, *words = shlex.split(line, comments=True)
+            assert program == "ndflow"
+            run_command(*(one for word in words for one in _matches(word)))
 
 
-def _run_commands(text: str) -> None:
-    for line in [text] if _SHELL.search(text) else text.splitlines():
-        words = shlex.split(line, comments=True)
-        if words and words[0] == "ndflow":
-            quick = ("--trees", "2", "--permutations", "0") if words[1] == "evaluate" else ()
-            with captured() as said:
-                code = execute(*(one for word in words[1:] for one in _matches(word)), *quick)
-            assert code == 0, f"ndflow ended with {code}: {said.getvalue()}"
-        elif words:
-            shell = ["bash", "-euo", "pipefail", "-c", line]
-            done = subprocess.run(shell, capture_output=True, text=True, timeout=300)
-            assert done.returncode == 0, done.stdout + done.stderr
+def run_command(*words: object) -> None:
+    """Run ``ndflow``, which must succeed."""
+    quick = ("--trees", "2", "--permutations", "0") if words[0] == "evaluate" else ()
+    with captured() as said:
+        code = execute(*words, *quick)
+    assert code == 0, said.getvalue()
 
 
 def _matches(word: str) -> list[str]:

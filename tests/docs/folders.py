@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from channel_phantoms import save_channels
-from commands import execute
 from deepbet_stand_in import standing_in
-from docs.blocks import Page, captured
+from docs.blocks import Page, run_command
 from phantoms import head, radii, save, tissue_shares
 from studies import SITES, SMALL, write_tsv
 
@@ -62,7 +61,7 @@ def study(folder: Path) -> None:
 def finished(folder: Path) -> None:
     """The folder of ``study``, and ``OUT``, its results."""
     study(folder)
-    _run("cohort", folder / "study.tsv", folder / "OUT", "-q", "--channels", "T1w")
+    run_command("cohort", folder / "study.tsv", folder / "OUT", "-q", "--channels", "T1w")
 
 
 def channels(folder: Path) -> None:
@@ -121,7 +120,7 @@ def tutorial(folder: Path) -> None:
         rows.append(_subject(folder / "raw", site, name, number, site, _THREE))
     for name, listed in (("prepared", rows[:9]), ("later", rows[9:])):
         table = write_tsv(folder / "raw" / f"{name}.tsv", listed)
-        _run("prepare", table, folder / name, "-q", "--mask", "nonzero")
+        run_command("prepare", table, folder / name, "-q", "--mask", "nonzero")
     plain = ("subject", "site", "image", "age")
     write_tsv(folder / "raw" / "study.tsv", [{key: row[key] for key in plain} for row in rows[:9]])
 
@@ -158,12 +157,6 @@ def _subject(
         row[kind] = f"{place}/{name}_{'T1w' if kind == 'image' else kind}.nii.gz"
         save(folder / row[kind], image)
     return row
-
-
-def _run(*words: object) -> None:
-    with captured() as said:
-        code = execute(*words)
-    assert code == 0, said.getvalue()
 
 
 @dataclass(frozen=True)
