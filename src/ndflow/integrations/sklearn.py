@@ -41,7 +41,6 @@ except ImportError as error:
     ) from error
 
 _FLOATS = (np.float64, np.float32)
-_EXTREME = 1e100  # values between its inverse and it can be squared
 _ROUNDING = 1e-14  # relative span of a constant feature
 _TABLE = 1e-6  # error of the map of a feature, in standard deviations of the target
 
@@ -215,11 +214,6 @@ def _density(column: FloatArray, counts: FloatArray, truncation: int) -> Gaussia
     span = float(np.max(0.5 * column) - np.min(0.5 * column))
     if span <= _ROUNDING * largest:
         return None
-    if not (span > 1 / _EXTREME and largest < _EXTREME):
-        raise InvalidValueError(
-            f"a feature has values of up to {largest:g} in a range of {2 * span:g}, which cannot "
-            f"be squared; scale it first"
-        )
     try:
         return fit(histogram(column, weights=counts), truncation=truncation).mixture
     except DegenerateDataError:  # all values are equal but a few that are far away
