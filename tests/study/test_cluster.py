@@ -26,15 +26,15 @@ DASK = [sys.executable, "-m", "dask"]
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The scheduler file of a cluster with two workers."""
-    with cluster(tmp_path_factory.mktemp("cluster"), "tcp", workers=2) as file:
+    with cluster(tmp_path_factory.mktemp("cluster"), 2) as file:
         yield file
 
 
 @contextmanager
-def cluster(folder: Path, protocol: str, *, workers: int, **environment: str) -> Iterator[Path]:
+def cluster(folder: Path, workers: int) -> Iterator[Path]:
     """Start a scheduler and workers, and give the file that the scheduler writes."""
     file = folder / "scheduler.json"
-    shared = ["--scheduler-file", str(file), "--no-dashboard", "--host", f"{protocol}://127.0.0.1"]
+    shared = ["--scheduler-file", str(file), "--no-dashboard", "--host", "tcp://127.0.0.1"]
     commands = [
         [*DASK, "scheduler", "--port", "0", *shared],
         [*DASK, "worker", "--nworkers", str(workers), "--nthreads", "1", *shared],
@@ -48,7 +48,6 @@ def cluster(folder: Path, protocol: str, *, workers: int, **environment: str) ->
                 stderr=log,
                 cwd=folder,
                 start_new_session=True,
-                env=os.environ | environment,
             )
             processes.append(started)
             wait(file.exists)
@@ -102,7 +101,7 @@ def test_a_cluster_that_ends_is_reported(tmp_path: Path) -> None:
 
     tasks = [Task("now", {"seconds": 0}), Task("later", {"seconds": 600})]
     with (
-        cluster(tmp_path, "tcp", workers=1) as file,
+        cluster(tmp_path, 1) as file,
         dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
     ):
         outcomes = run_tasks(work, tasks, scheduler=str(file))

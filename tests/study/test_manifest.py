@@ -60,7 +60,7 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
     check_place(replace(study, options=Options(force=True)), [])
     StudyRecord(settings=SETTINGS, channels=("T1w",)).write(tmp_path / PROVENANCE)
     check_place(study, [])
-    assert "'T1w', not of 'T2w'" in refused(Study(tmp_path, scans("a", channel="T2w")))
+    assert "'T1w', not a study of 'T2w'" in refused(Study(tmp_path, scans("a", channel="T2w")))
 
 
 def test_a_folder_with_results_of_other_scans_is_refused(tmp_path: Path) -> None:

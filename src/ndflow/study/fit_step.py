@@ -120,10 +120,7 @@ class FitStep(Step):
         record, mask = self.study.model(scan), self.study.mask(scan)
         if not scan.finds_brain or not mask.exists() or not_ours(record, [mask]):
             return False
-        try:
-            before = ScanModel.read(record)
-        except FileError:
-            return False
+        before = ScanModel.read(record)
         settings, chosen = before.settings or {}, selection(scan)
         same_way = all(settings.get(name) == chosen[name] for name in ("mask", "deepbet"))
         read, now = before.sha256 or {}, contents(hashes(scan.files()))

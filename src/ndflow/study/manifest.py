@@ -94,14 +94,13 @@ def top_files(study: Study) -> list[str]:
 
 
 def _refuse_foreign_folder(study: Study, before: StudyRecord | None) -> None:
-    folder, normalises = study.folder, study.preparing is None
+    folder = study.folder
     if before is not None:
-        if before.is_preparation == normalises:
-            what = "a preparation" if normalises else "a study"
-            raise FileError(folder, f"holds {what}", _ANOTHER)
-        if normalises and before.channels != study.channels:
-            cause = f"holds a study of {'+'.join(before.channels)!r}, not of {study.channel!r}"
-            raise FileError(folder, cause, _ANOTHER)
+        wanted = study.channels if study.preparing is None else ()
+        if before.channels != wanted:
+            names = ["+".join(some) for some in (before.channels, wanted)]
+            held, asked = (f"a study of {name!r}" if name else "a preparation" for name in names)
+            raise FileError(folder, f"holds {held}, not {asked}", _ANOTHER)
         return
     if not folder.is_dir() or kind_in(folder / PROVENANCE) == StudyRecord.kind:  # or damaged
         return

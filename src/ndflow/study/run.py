@@ -70,13 +70,14 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
         run = _Run(study, command, manifest.record_in(study.folder))
         run.begin()
         if study.preparing is not None:
-            preparing = [(PrepareStep.of(study), scan) for scan in study.scans]
+            step: Step = PrepareStep.of(study)
+            preparing = [(step, scan) for scan in study.scans]
             run.passes["prepare"] = run_step(preparing, study, progress, apart=True)
             return run.finish()
         if study.raw is not None:
             run.prepared = run_study(study.raw, progress, command=command)
-        failed = {failure.scan for failure in run.failures}
-        fitting = [(FitStep.of(study), scan) for scan in study.scans if scan.name not in failed]
+        step, failed = FitStep.of(study), {failure.scan for failure in run.failures}
+        fitting = [(step, scan) for scan in study.scans if scan.name not in failed]
         fitted = run.passes["fit"] = run_step(fitting, study, progress)
         if fitted.done and not study.partial:
             found = compare_scans(study, fitted.done, run.before, progress)
@@ -84,9 +85,8 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
             normalising = [(found.step(scan), scan) for scan in found.scans]
             normalised = run.passes["normalise"] = run_step(normalising, study, progress)
             for kind in MORE:
-                more = [
-                    (kind.of(study), scan) for scan in found.scans if scan.name in normalised.done
-                ]
+                step = kind.of(study)
+                more = [(step, scan) for scan in found.scans if scan.name in normalised.done]
                 run.passes[kind.name] = run_step(more, study, progress)
         return run.finish()
 
