@@ -117,31 +117,19 @@ def test_tables_and_records_say_what_was_done(undisturbed: Desk) -> None:
     assert (provenance["done"], provenance["failed"]) == ({"prepare": 3}, 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "mask", "needed"),
-    [
-        (PLAIN, None, "deepbet and torch"),
-        (("--tissues", "none"), "mask0.nii.gz", "SimpleITK"),
-        (("--no-bias-field",), "mask0.nii.gz", "SimpleITK, nilearn and picsl_greedy"),
-    ],
-)
 def test_missing_packages_are_named_before_any_work(
-    run: Run,
-    undisturbed: Desk,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, ...],
-    mask: str | None,
-    needed: str,
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ndflow.study.prepare_step.find_spec", lambda _: None)
-    row = {"image": undisturbed.folder / "sub-03_T1w.nii.gz"}
-    row |= {"mask": undisturbed.folder / mask} if mask else {}
-    table = write_tsv(tmp_path / "raw.tsv", [row])
-    ran = run("prepare", table, tmp_path / "out", *options, "-q")
-    assert ran.code == 2
-    assert f"preparing these scans needs {needed}, not installed here; try pip" in ran.err
-    assert not (tmp_path / "out").exists()
+    asked = {("--tissues", "none"): "SimpleITK"}
+    asked["--no-bias-field", "--tissues", "find"] = "SimpleITK, nilearn and picsl_greedy"
+    for options, needed in asked.items():
+        ran = run("prepare", desk.table, desk.out, *options, "-q")
+        assert ran.code == 2
+        assert f"preparing these scans needs {needed}, not installed here; try pip" in ran.err
+    desk.change(0, mask="")
+    assert "needs deepbet and torch, not" in run(*desk.words()).err
+    assert not desk.out.exists()
 
 
 def results_of(out: Path) -> dict[str, Any]:

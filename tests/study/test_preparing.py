@@ -95,30 +95,23 @@ def outputs(*images: str, channel: str = ANY_CHANNEL) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("image", "output"),
+    ("image", "start", "suffix"),
     [
-        ("sub-01_T1w.nii.gz", "sub-01/anat/sub-01_desc-preproc_T1w.nii.gz"),
-        (
-            "x/sub-01_ses-b_acq-fast_run-2_T1w.nii",
-            "sub-01/ses-b/anat/sub-01_ses-b_acq-fast_run-2_desc-preproc_T1w.nii.gz",
-        ),
-        ("sub-01_desc-defaced_T1w.mgz", "sub-01/anat/sub-01_desc-preproc_T1w.nii.gz"),
-        ("sub-01_FLAIR.nii.gz", "sub-01/anat/sub-01_desc-preproc_FLAIR.nii.gz"),
-        ("Müller, day 3_t1w.nii", "sub-Mullerday3/anat/sub-Mullerday3_desc-preproc_T1w.nii.gz"),
-        ("sub-01-new_T1w.nii", "sub-01new/anat/sub-01new_desc-preproc_T1w.nii.gz"),
-        ("IXI002_T2.nii", "sub-IXI002/anat/sub-IXI002_desc-preproc_T2w.nii.gz"),
-        (
-            "IXI002-Guys-0828-PD.nii",
-            "sub-IXI002Guys0828/anat/sub-IXI002Guys0828_desc-preproc_PDw.nii.gz",
-        ),
-        ("IXI002_T1.nii", "sub-IXI002/anat/sub-IXI002_desc-preproc_T1w.nii.gz"),
-        ("sub-01_bold.nii", "sub-01/anat/sub-01_desc-preproc_bold.nii.gz"),
-        ("T1.mgz", "sub-T1/anat/sub-T1_desc-preproc_T1w.nii.gz"),
-        ("sub-PD.nii", "sub-PD/anat/sub-PD_desc-preproc_T1w.nii.gz"),
+        ("x/sub-01_ses-b_run-2_T1w.nii", "sub-01/ses-b/anat/sub-01_ses-b_run-2", "T1w"),
+        ("sub-01_desc-defaced_T1w.mgz", "sub-01/anat/sub-01", "T1w"),
+        ("sub-01_bold.nii", "sub-01/anat/sub-01", "bold"),
+        ("Müller, day 3_t1w.nii", "sub-Mullerday3/anat/sub-Mullerday3", "T1w"),
+        ("sub-01-new_T1w.nii", "sub-01new/anat/sub-01new", "T1w"),
+        ("IXI002-0828-PD.nii", "sub-IXI0020828/anat/sub-IXI0020828", "PDw"),
+        ("IXI002_T1.nii", "sub-IXI002/anat/sub-IXI002", "T1w"),
+        ("T1.mgz", "sub-T1/anat/sub-T1", "T1w"),
+        ("sub-PD.nii", "sub-PD/anat/sub-PD", "T1w"),
     ],
 )
-def test_a_name_of_bids_is_kept_and_any_other_becomes_a_label(image: str, output: str) -> None:
-    assert outputs(image) == [output]
+def test_a_name_of_bids_is_kept_and_any_other_becomes_a_label(
+    image: str, start: str, suffix: str
+) -> None:
+    assert outputs(image) == [f"{start}_desc-preproc_{suffix}.nii.gz"]
 
 
 def test_labels_that_would_be_the_same_are_told_apart() -> None:
