@@ -108,7 +108,6 @@ def test_additions_by_hand_are_kept(tmp_path: Path) -> None:
     raw, out = described(tmp_path / "raw"), tmp_path / "out"
     old = write(out, raw, version="1.0")
     old |= {"Authors": ["A", "B"], "License": "CC0"}
-    old["GeneratedBy"].append({"Name": "Manual"})
     old["DatasetLinks"]["templates"] = "../templates"
     (out / "dataset_description.json").write_text(json.dumps(old))
     (out / ".bidsignore").write_text("/mine\n/maps\n")
@@ -116,7 +115,7 @@ def test_additions_by_hand_are_kept(tmp_path: Path) -> None:
     new = write(out, raw, version="2.0")
     assert new["Authors"] == ["A", "B"]
     assert new["License"] == "CC0"
-    assert new["GeneratedBy"] == [{"Name": "ndflow", "Version": "2.0"}, {"Name": "Manual"}]
+    assert new["GeneratedBy"] == [{"Name": "ndflow", "Version": "2.0"}]
     assert new["DatasetLinks"] == {"raw": "../raw", "templates": "../templates"}
     lines = (out / ".bidsignore").read_text().splitlines()
     assert lines[:2] == ["/mine", "/maps"]

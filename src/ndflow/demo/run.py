@@ -54,7 +54,6 @@ from ndflow.errors import InvalidValueError
 from ndflow.evaluation.comparison import UNNORMALISED
 from ndflow.evaluation.save import add_table, evaluate
 from ndflow.evaluation.sites import distance_between_sites
-from ndflow.files.atomic import check_new
 from ndflow.files.tables import write_table
 from ndflow.image.subject import TissueMaps
 from ndflow.preparation.registration import load_anatomy
@@ -124,14 +123,13 @@ def write_demo_study(
     Raises
     ------
     FileError
-        Where a file exists already, or the folder cannot be created.
+        Where the folder is not empty, or cannot be created.
     InvalidValueError
         Where nilearn is not installed.
     """
     anatomy = load_anatomy()
-    table = folder / "scans.tsv"
+    simulate.new_folder(folder)
     simulate.new_folder(folder / "scans")
-    check_new(table, force=False)
     grid = simulate.grid_over(anatomy, resolution, simulate.REACH)
     truths: dict[str, Truth] = {}
     rows = []
@@ -151,8 +149,8 @@ def write_demo_study(
             canonical = np.quantile(scan.subject.canonical.astype(np.float64), _LEVELS)
             truths[f"{name}_T1w"] = Truth(scanner.site, scan.curve, np.asarray(canonical))
             rows.append((name, scanner.site, *files, str(age), "yes" if lesion else "no"))
-    write_table(table, _COLUMNS, rows)
-    return DemoStudy(table, truths)
+    write_table(folder / "scans.tsv", _COLUMNS, rows)
+    return DemoStudy(folder / "scans.tsv", truths)
 
 
 # ── the raw scans of the tutorial ─────────────────────────────────────────────────────────────────

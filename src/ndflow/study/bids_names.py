@@ -248,9 +248,7 @@ def _updated(path: Path, ours: Description, any_source: bool, force: bool) -> De
         raise FileError(path, cause, "choose another folder, or --force to replace it")
     if force:
         return ours
-    others = [tool for tool in _objects(old.get("GeneratedBy")) if tool.get("Name") != _TOOL]
-    tools, known = [*ours["GeneratedBy"], *others], {**links, **ours["DatasetLinks"]}
-    return {**old, **ours, "GeneratedBy": tools, "DatasetLinks": known}
+    return {**old, **ours, "DatasetLinks": {**links, **ours["DatasetLinks"]}}
 
 
 def is_our_derivative(folder: AnyPath) -> bool:
