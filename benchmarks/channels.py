@@ -68,7 +68,6 @@ def one(source: GaussianMixture, target: GaussianMixture, count: int) -> dict[st
         "back": again,
         "off": float(np.quantile(off, 0.999)),
         "furthest": float(off.max()),
-        "share": found.figures.interpolated,
         "distance": found.figures.finished,
         "megabytes": peak / 1024,
     }
@@ -89,7 +88,7 @@ def main() -> None:
         ends = json.dumps([mixture.to_dict() for mixture in densities(channels)])
         words = [__file__, "--densities", ends, "--voxels", given.voxels]
         figures = json.loads(child(words)[1].splitlines()[-1])
-        cells = ["{find:.1f}", "{map:.1f}", "{back:.1f}", "{megabytes:.0f}", "{share:.0%}"]
+        cells = ["{find:.1f}", "{map:.1f}", "{back:.1f}", "{megabytes:.0f}"]
         line = "|".join([str(channels), *cells, "{off:.0e}", "{furthest:.0e}"])
         rows.append(line.format(**figures))
         seconds, megabytes = AIMS.get(channels, (None, None))
@@ -99,7 +98,7 @@ def main() -> None:
         if megabytes:
             met = "met" if figures["megabytes"] <= megabytes else "missed"
             notes.append(f"{channels} channels in {megabytes:g} MB at most: {met}")
-    head = "channels|find, s|map, s|back, s|peak MB|on the mesh|off by (99.9 %)|off by (most)"
+    head = "channels|find, s|map, s|back, s|peak MB|off by (99.9 %)|off by (most)"
     table = Table(f"Joint maps of {given.voxels / 1e6:g} M voxels, one core", head, rows, notes)
     print(table.text())
     if given.markdown:

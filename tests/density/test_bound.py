@@ -10,25 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mixtures import mixtures
 from scipy import special, stats
 
-import ndflow
 from ndflow import Histogram
+from ndflow.density import fit
 from ndflow.density.climb import sweep
-from ndflow.density.variational import Data, Moments, Prior, expectation, posterior
+from ndflow.density.variational import Data, Moments, Prior
 
 seeds = st.integers(0, 2**32 - 1)
 
 
-def random_histogram(g: np.random.Generator, n: int, d: int, units: float = 1.0) -> Histogram:
-    mixing = units * g.standard_normal((d, d))
-    return Histogram(g.standard_normal((n, d)) @ mixing + 7 * units, g.uniform(0.5, 4, n))
-
-
-def prior_of(h: Histogram, strength: float = 0.1) -> tuple[np.ndarray, float, float, np.ndarray]:
+def prior_of(h: Histogram) -> tuple[np.ndarray, float, float, np.ndarray]:
     """m0, κ0, ν0 and W0⁻¹ as documented: ``E Λ = ν0 W0 = (1 + κ0)/κ0 · Cov⁻¹``."""
-    dof = h.channels + 3.0
+    strength, dof = 0.1, h.channels + 3.0
     scale = np.linalg.inv((1 + strength) / (strength * dof) * np.linalg.inv(h.covariance()))
     return h.mean(), strength, dof, scale
 
@@ -49,12 +43,9 @@ def log_evidence(x, counts, m0, strength, dof, scale) -> float:
     )
 
 
-# ── one component: the evidence has a formula ────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_the_evidence_formula_is_a_product_of_student_predictive_densities(d):
-    h = random_histogram(np.random.default_rng(d), 30, d)
+    h = Histogram(np.random.default_rng(d).standard_normal((30, d)), np.ones(30))
     m, kappa, dof, scale = prior = prior_of(h)
     total = 0.0
     for x in h.values:
@@ -66,59 +57,28 @@ def test_the_evidence_formula_is_a_product_of_student_predictive_densities(d):
 
 
 @given(
-    seeds, st.integers(1, 3), st.sampled_from([1e-3, 1.0, 500.0]), st.sampled_from([30.0, 1e9]),
-    st.sampled_from([0.01, 0.1, 3.0]),
+    seeds, st.integers(1, 3), st.sampled_from([1e-3, 1.0, 500.0]), st.sampled_from([30.0, 1e9])
 )  # fmt: skip
-def test_with_one_component_the_bound_is_the_exact_evidence(seed, d, units, worth, strength):
-    h = random_histogram(np.random.default_rng(seed), 40, d, units)
-    fit = ndflow.fit(h, truncation=1, effective_count=worth, prior_strength=strength)
-    tempered = h.counts * min(1.0, worth / h.total)
-    exact = log_evidence(h.values, tempered, *prior_of(h, strength))
-    np.testing.assert_allclose(fit.bounds[-1], exact, rtol=1e-10, atol=1e-10)
+def test_with_one_component_the_bound_is_the_exact_evidence(seed, d, units, worth):
+    g = np.random.default_rng(seed)
+    mixing = units * g.standard_normal((d, d))
+    h = Histogram(g.standard_normal((40, d)) @ mixing + 7 * units, g.uniform(0.5, 4, 40))
+    fitted = fit(h, truncation=1, effective_count=worth)
+    exact = log_evidence(h.values, h.counts * min(1.0, worth / h.total), *prior_of(h))
+    np.testing.assert_allclose(fitted.bounds[-1], exact, rtol=1e-10, atol=1e-10)
 
 
-# ── two components: the evidence is a sum over assignments ───────────────────────────────────────
-
-
-def log_evidence_of_two_sticks(h: Histogram, *concentrations: float) -> np.ndarray:
-    """Sum over all ways to assign single points to the two components of a truncated process."""
-    alpha, terms = np.array(concentrations), []
-    for labels in itertools.product([False, True], repeat=len(h.values)):
-        second = np.array(labels)
-        log_odds = special.betaln(1 + (~second).sum(), alpha + second.sum())
-        inside = sum(log_evidence(h.values, 1.0 * part, *prior_of(h)) for part in (~second, second))
-        terms.append(log_odds - special.betaln(1, alpha) + inside)
-    return special.logsumexp(terms, axis=0)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_with_two_components_the_bound_lies_below_the_exact_evidence_but_not_far(seed):
     h = Histogram(np.random.default_rng(seed).standard_normal(7), np.ones(7))
-    exact = log_evidence_of_two_sticks(h, 2.0)[0]
-    assert exact - 5 < ndflow.fit(h, truncation=2).bounds[-1] < exact
-
-
-def test_with_a_gamma_prior_the_bound_lies_below_the_evidence_averaged_over_concentrations():
-    h = Histogram(np.random.default_rng(9).standard_normal(7), np.ones(7))
-    shape, rate = 3.0, 2.0
-    nodes, shares = special.roots_genlaguerre(20, shape - 1)
-    exact = special.logsumexp(log_evidence_of_two_sticks(h, *(nodes / rate)), b=shares)
-    exact -= special.gammaln(shape)
-    bound = ndflow.fit(h, truncation=2, concentration_prior=(shape, rate)).bounds[-1]
-    assert exact - 5 < bound < exact
-
-
-# ── the bound never falls ────────────────────────────────────────────────────────────────────────
-
-
-@given(mixtures(), st.sampled_from([None, (1.0, 1.0)]), st.sampled_from([1e2, 1e4, 1e6]), seeds)
-def test_the_bound_never_falls_in_a_fit(m, gamma, worth, seed):
-    x = m.sample(150, np.random.default_rng(seed))
-    h = Histogram(x, np.full(150, 1e4))
-    bounds = ndflow.fit(
-        h, effective_count=worth, truncation=8, concentration_prior=gamma, tolerance=1.0
-    ).bounds
-    assert (np.diff(bounds) >= -1e-12 * np.abs(bounds[1:])).all()
+    terms = []  # all ways to assign the points to the two components of a truncated process
+    for labels in itertools.product([False, True], repeat=7):
+        second = np.array(labels)
+        log_odds = special.betaln(1 + (~second).sum(), 2 + second.sum()) - special.betaln(1, 2)
+        inside = sum(log_evidence(h.values, 1.0 * part, *prior_of(h)) for part in (~second, second))
+        terms.append(log_odds + inside)
+    exact = special.logsumexp(terms)
+    assert exact - 5 < fit(h, truncation=2, concentration=2.0).bounds[-1] < exact
 
 
 def random_moments(g: np.random.Generator, components: int, d: int, total: float) -> Moments:
@@ -128,44 +88,19 @@ def random_moments(g: np.random.Generator, components: int, d: int, total: float
         mass,
         2 * g.standard_normal((components, d)),
         mass[:, np.newaxis, np.newaxis] * roots @ roots.swapaxes(1, 2),
-        float(g.uniform(0.2, 5)),
     )
 
 
-@given(seeds, st.integers(1, 3), st.integers(1, 6), st.sampled_from([None, (0.5, 2.0)]))
-def test_the_bound_never_falls_in_a_sweep_from_any_moments(seed, d, components, gamma):
+@given(seeds, st.integers(1, 3), st.integers(1, 6))
+def test_the_bound_never_falls_in_a_sweep_from_any_moments(seed, d, components):
     g = np.random.default_rng(seed)
     data = Data(g.standard_normal((80, d)), g.uniform(0, 30, 80), 0.01 * np.eye(d))
-    prior = Prior(2.0, 0.1, d + 3.0, np.eye(d), gamma)
     moments = random_moments(g, components, d, data.counts.sum())
-    if gamma is None:
-        moments = moments._replace(concentration=prior.concentration)
     bounds = []
     for _ in range(12):
-        bound, moments = sweep(data, prior, moments)
+        bound, moments = sweep(data, Prior(2.0, 0.1, d + 3.0, np.eye(d)), moments)
         bounds.append(bound)
     assert (np.diff(bounds) >= -1e-12 * np.abs(bounds[1:])).all()
-
-
-@given(seeds, st.integers(1, 3), st.integers(1, 6), st.sampled_from([None, (0.5, 2.0)]))
-def test_several_mixtures_swept_at_once_are_the_same_as_one_by_one(seed, d, components, gamma):
-    g = np.random.default_rng(seed)
-    data = Data(g.standard_normal((40, d)), g.uniform(0, 30, 40), 0.01 * np.eye(d))
-    prior = Prior(2.0, 0.1, d + 3.0, np.eye(d), gamma)
-    single = [random_moments(g, components, d, data.counts.sum()) for _ in range(3)]
-    if gamma is None:
-        single = [moments._replace(concentration=2.0) for moments in single]
-    bounds, after = expectation(
-        data, posterior(prior, Moments(*(np.stack(part) for part in zip(*single, strict=True))))
-    )
-    for place, moments in enumerate(single):
-        bound, alone = sweep(data, prior, moments)
-        np.testing.assert_allclose(bounds[place], bound, rtol=1e-13)
-        for ours, one in zip(after, alone, strict=True):
-            np.testing.assert_allclose(ours[place], one, rtol=1e-9, atol=1e-9)
-
-
-# ── one channel: the paper's Normal-Gamma ────────────────────────────────────────────────────────
 
 
 def normal_gamma_sweep(x, c, alpha, kappa0, a0, b0, mass, mean, scatter):
@@ -205,7 +140,7 @@ def normal_gamma_sweep(x, c, alpha, kappa0, a0, b0, mass, mean, scatter):
 def test_in_one_channel_a_sweep_is_the_normal_gamma_sweep(seed, components, alpha, kappa0, a0):
     g = np.random.default_rng(seed)
     x, c, b0 = g.standard_normal(60), g.uniform(0, 30, 60), float(g.uniform(0.1, 3))
-    moments = random_moments(g, components, 1, c.sum())._replace(concentration=alpha)
+    moments = random_moments(g, components, 1, c.sum())
     scalars = (moments.mass, moments.mean[:, 0], moments.scatter[:, 0, 0])
     # Wishart: ν = 2a, W⁻¹ = 2b.
     prior = Prior(alpha, kappa0, 2 * a0, np.array([[2 * b0]]))
@@ -213,28 +148,5 @@ def test_in_one_channel_a_sweep_is_the_normal_gamma_sweep(seed, components, alph
         bound, moments = sweep(Data(x[:, np.newaxis], c, np.zeros((1, 1))), prior, moments)
         expected, *scalars = normal_gamma_sweep(x, c, alpha, kappa0, a0, b0, *scalars)
         np.testing.assert_allclose(bound, expected, rtol=1e-10)
-        for ours, plain in zip(moments[:3], scalars, strict=True):
+        for ours, plain in zip(moments, scalars, strict=True):
             np.testing.assert_allclose(ours.ravel(), plain, rtol=1e-7, atol=1e-9)
-
-
-@given(seeds, st.integers(2, 6), st.floats(0.3, 5), st.floats(0.3, 5))
-def test_a_gamma_prior_adds_its_own_posterior_and_divergence(seed, components, shape, rate):
-    g = np.random.default_rng(seed)
-    data = Data(g.standard_normal((40, 1)), g.uniform(0, 5, 40), np.zeros((1, 1)))
-    moments = random_moments(g, components, 1, data.counts.sum())
-    alpha, mass = moments.concentration, moments.mass
-    fixed, _ = sweep(data, Prior(alpha, 0.1, 4.0, np.eye(1)), moments)
-    bound, after = sweep(data, Prior(alpha, 0.1, 4.0, np.eye(1), (shape, rate)), moments)
-
-    beyond = np.array([mass[t + 1 :].sum() for t in range(components - 1)])
-    log_rest = (special.psi(alpha + beyond) - special.psi(1 + mass[:-1] + alpha + beyond)).sum()
-    q = stats.gamma(shape + components - 1, scale=1 / (rate - log_rest))
-    p = stats.gamma(shape, scale=1 / rate)
-    np.testing.assert_allclose(after.concentration, q.mean(), rtol=1e-12)
-
-    log_x = np.linspace(*np.log(q.ppf([1e-14, 1 - 1e-14])), 5001)
-    x = np.exp(log_x)
-    mean_log = np.trapezoid(q.pdf(x) * x * log_x, log_x)
-    divergence = np.trapezoid(q.pdf(x) * x * (q.logpdf(x) - p.logpdf(x)), log_x)
-    change = (components - 1) * (mean_log - np.log(alpha)) + (q.mean() - alpha) * log_rest
-    np.testing.assert_allclose(bound - fixed, change - divergence, atol=1e-8)

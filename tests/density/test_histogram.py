@@ -1,35 +1,31 @@
 """Voxels of any kind become occupied bins and counts, and chunks add up to the whole."""
 
 from collections import Counter
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import ndflow
 from ndflow import DegenerateDataError, Histogram, InvalidValueError
+from ndflow.density import histogram, tally
+from ndflow.density.binning import midpoint_edges
 
 INTEGERS = [np.dtype(kind + size) for kind in "iu" for size in "1248"]
 FLOATS = [np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)]
 
 
-def as_counter(histogram: Histogram) -> Counter[float]:
-    rows = (tuple(row) for row in histogram.values.tolist())
-    return Counter(dict(zip(rows, histogram.counts.tolist(), strict=True)))
+def as_counter(h: Histogram) -> Counter[float]:
+    rows = (tuple(row) for row in h.values.tolist())
+    return Counter(dict(zip(rows, h.counts.tolist(), strict=True)))
 
 
 def brute_force(values: np.ndarray) -> Counter[float]:
     """Count with Python integers, which neither wrap around nor overflow."""
     return Counter((float(v) + 0.0,) for v in values.tolist())
-
-
-def chunked(voxels: np.ndarray, cuts: list[float], **options: object) -> Histogram:
-    """The sum of the histograms of consecutive chunks, cut at given fractions of the voxels."""
-    where = sorted({int(cut * len(voxels)) for cut in cuts} - {0, len(voxels)})
-    first, *rest = (ndflow.histogram(c, **options) for c in np.split(voxels, where))
-    return sum(rest, first)
 
 
 any_cuts = st.lists(st.floats(0, 1), min_size=1, max_size=4)
@@ -39,63 +35,70 @@ seeds = st.integers(0, 2**32 - 1)
 # ── what is counted ──────────────────────────────────────────────────────────────────────────────
 
 
-@given(
-    st.sampled_from([np.dtype(bool), *INTEGERS, *FLOATS]).flatmap(
-        lambda dtype: hnp.arrays(
-            dtype,
-            st.integers(1, 60),
-            elements={"allow_nan": False, "allow_infinity": False} if dtype.kind == "f" else None,
-        )
-    )
-)
+def small_arrays(dtype: np.dtype[Any]) -> st.SearchStrategy[np.ndarray]:
+    finite = {"allow_nan": False, "allow_infinity": False} if dtype.kind == "f" else None
+    return hnp.arrays(dtype, st.integers(1, 60), elements=finite)
+
+
+@given(st.sampled_from([np.dtype(bool), *INTEGERS, *FLOATS]).flatmap(small_arrays))
 def test_voxels_of_every_numeric_type_keep_their_values(voxels):
-    assert as_counter(ndflow.histogram(voxels)) == brute_force(voxels)
+    assert as_counter(histogram(voxels)) == brute_force(voxels)
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_the_extremes_of_an_integer_type_do_not_wrap_around(dtype):
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     for voxels in ([low, high, high], [high - 1, high, high], [low, low + 1, low + 1]):
-        h = ndflow.histogram(np.array(voxels, dtype))
+        h = histogram(np.array(voxels, dtype))
         assert as_counter(h) == brute_force(np.array(voxels, object))
 
 
 def test_only_voxels_inside_the_mask_count():
     voxels = np.arange(24).reshape(2, 3, 4) % 5
     mask = np.arange(24).reshape(2, 3, 4) % 3  # any non-zero number is inside
-    assert as_counter(ndflow.histogram(voxels, mask)) == brute_force(voxels[mask > 0])
+    assert as_counter(histogram(voxels, mask)) == brute_force(voxels[mask > 0])
 
 
 def test_weights_are_added_up_and_voxels_without_weight_leave_no_bin():
-    h = ndflow.histogram([3, 7, 3, 9], weights=[0.25, 2.0, 0.5, 0.0])
+    h = histogram([3, 7, 3, 9], weights=[0.25, 2.0, 0.5, 0.0])
     assert as_counter(h) == {(3.0,): 0.75, (7.0,): 2.0}
-    masked = ndflow.histogram([3, 7, 3, 9], [1, 0, 1, 1], weights=[0.25, np.nan, 0.5, 0.0])
+    masked = histogram([3, 7, 3, 9], [1, 0, 1, 1], weights=[0.25, np.nan, 0.5, 0.0])
     assert as_counter(masked) == {(3.0,): 0.75}  # what lies outside the mask is not even looked at
 
 
 def test_nan_and_infinite_voxels_are_ignored():
     voxels = np.array([1.5, np.nan, 2.5, np.inf, -np.inf, 2.5], np.float32)
-    assert as_counter(ndflow.histogram(voxels)) == {(1.5,): 1, (2.5,): 2}
-    weighted = ndflow.histogram(voxels, weights=[1, 9, 1, 9, 9, 1])
+    assert as_counter(histogram(voxels)) == {(1.5,): 1, (2.5,): 2}
+    weighted = histogram(voxels, weights=[1, 9, 1, 9, 9, 1])
     assert as_counter(weighted) == {(1.5,): 1, (2.5,): 2}
 
 
 def test_several_channels_keep_occupied_bins_only():
     voxels = np.array([[[0, 5], [0, 5]], [[2, 1], [0, 1]]], np.int16)
-    h = ndflow.histogram(voxels, channels=2)
+    h = histogram(voxels, channels=2)
     assert as_counter(h) == {(0.0, 5.0): 2, (2.0, 1.0): 1, (0.0, 1.0): 1}
     # A voxel that is not finite in one channel is left out of all.
-    assert ndflow.histogram([[1.0, np.nan], [1.0, 2.0]], channels=2).total == 1
+    assert histogram([[1.0, np.nan], [1.0, 2.0]], channels=2).total == 1
 
 
 def test_moments_and_quantiles_are_those_of_the_voxels():
     voxels = np.random.default_rng(0).integers(0, 50, (1000, 2))
-    h = ndflow.histogram(voxels, channels=2)
+    h = histogram(voxels, channels=2)
     np.testing.assert_allclose(h.mean(), voxels.mean(axis=0), rtol=1e-13)
     np.testing.assert_allclose(h.covariance(), np.cov(voxels.T, bias=True), rtol=1e-12)
     p = np.linspace(0, 1, 37)
     expected = np.quantile(voxels[:, 1], p, method="inverted_cdf")
     np.testing.assert_array_equal(h.quantile(p, channel=1), expected)
+
+
+@given(seeds, st.integers(1, 3))
+def test_splitting_bins_adding_empty_ones_and_permuting_them_change_nothing(seed, d):
+    g = np.random.default_rng(seed)
+    values, counts = g.integers(-9, 9, (60, d)).astype(float), 2.0 * g.integers(0, 20, 60)
+    split = np.concatenate([values, values, 9 + g.random((5, d))])
+    halves = np.concatenate([counts / 2, counts / 2, np.zeros(5)])
+    order = g.permutation(125)
+    assert Histogram(split[order], halves[order]) == Histogram(values, counts)
 
 
 # ── bins and the quantum ─────────────────────────────────────────────────────────────────────────
@@ -108,7 +111,7 @@ def test_moments_and_quantiles_are_those_of_the_voxels():
 )
 def test_scaled_integers_keep_their_scaled_values_and_their_quantum(slope, inter, seed):
     stored = np.random.default_rng(seed).integers(-300, 300, 50, dtype=np.int16)
-    h = ndflow.histogram(stored, slope=slope, inter=inter)
+    h = histogram(stored, slope=slope, inter=inter)
     assert as_counter(h) == brute_force(stored * slope + inter)
     assert h.widths == abs(slope)
     # Each level is the centre of its bin, so rounding never moves it to a neighbour.
@@ -119,7 +122,7 @@ def test_scaled_integers_keep_their_scaled_values_and_their_quantum(slope, inter
 def test_coarse_bins_are_whole_multiples_of_the_quantum_so_there_is_no_comb(slope, seed):
     first = int(np.random.default_rng(seed).integers(-(2**30), 2**30))
     stored = np.arange(first, first + 100_000)  # each level once: every bin must hold equally many
-    h = ndflow.histogram(stored, slope=slope)
+    h = histogram(stored, slope=slope)
     assert 4096 < len(h.counts) <= 16384
     multiple = h.widths[0] / abs(slope)
     assert multiple == round(multiple) > 1
@@ -130,76 +133,134 @@ def test_coarse_bins_are_whole_multiples_of_the_quantum_so_there_is_no_comb(slop
 @given(seed=seeds, scale=st.sampled_from([1e-3, 1.0, 1e4]))
 def test_floats_are_binned_close_to_where_they_were(seed, scale):
     voxels = scale * np.random.default_rng(seed).standard_normal(20_000)
-    h = ndflow.histogram(voxels)
+    h = histogram(voxels)
     assert len(h.counts) <= 16384
     assert h.total == 20_000
     nearest = np.abs(voxels[:, None][::100] - h.values[:, 0]).min(axis=1)
     assert nearest.max() <= h.widths[0] / 2 <= scale * 1e-3
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("stray", [1e30, -1e30])
-@pytest.mark.parametrize("size", [1_000, 40_000])
-def test_a_single_outlier_ruins_neither_the_bins_nor_the_fit(stray, size, dtype):
-    clean = np.random.default_rng(1).normal(100, 15, size).astype(dtype)
-    dirty = np.append(clean, dtype(stray))
-    before, after = ndflow.histogram(clean), ndflow.histogram(dirty)
-    assert after.widths == before.widths
-    assert ndflow.fit(after).mixture == ndflow.fit(before).mixture
-
-
-def test_an_outlier_does_no_harm_where_nearly_all_voxels_are_equal():
-    # Both percentiles that bound the bulk are 7: its width must come from further out.
-    voxels = np.repeat([7.0, 8.0, 1e30], [10_000, 40, 1])
-    mean = ndflow.fit(ndflow.histogram(voxels)).mixture.mean()[0]
-    assert 7 <= mean < 7.1
-
-
 # ── chunks add up ────────────────────────────────────────────────────────────────────────────────
 
 
-@given(
-    seed=seeds, bits=st.integers(1, 63), dtype=st.sampled_from([np.int64, np.uint64]), cuts=any_cuts
-)
-def test_histograms_of_chunks_of_integers_of_any_width_add_up_exactly(seed, bits, dtype, cuts):
-    voxels = np.random.default_rng(seed).integers(0, 2**bits, 18_000, dtype)
-    assert chunked(voxels, cuts) == ndflow.histogram(voxels)
+def integers(g: np.random.Generator) -> np.ndarray:
+    bits, dtype = int(g.integers(1, 64)), g.choice([np.int64, np.uint64])
+    return g.integers(0, 2**bits, 18_000, dtype)
 
 
-@given(seed=seeds, far=st.sampled_from([-(2**63) + 2**21, 2**53, 2**62, 2**63 - 2**21]),
-       spread=st.sampled_from([2**10, 2**19, 2**21]), cuts=any_cuts)  # fmt: skip
-def test_histograms_of_chunks_of_integers_beyond_doubles_add_up_exactly(seed, far, spread, cuts):
+def beyond_doubles(g: np.random.Generator) -> np.ndarray:
     # Neighbouring integers are the same double out there: each voxel must still be rounded the
     # same way, whatever else is in its chunk.
-    g = np.random.default_rng(seed)
-    voxels = far + g.integers(-spread, spread, 300)
-    assert chunked(voxels, cuts) == ndflow.histogram(voxels)
+    far = [-(2**63) + 2**21, 2**53, 2**62, 2**63 - 2**21][g.integers(4)]
+    spread = int(2 ** g.integers(10, 21))
+    return far + g.integers(-spread, spread, 300)
 
 
-@given(seed=seeds, slope=st.sampled_from([-0.1, 0.37, 12.0]), cuts=any_cuts)
-def test_histograms_of_chunks_of_scaled_integers_add_up_exactly(seed, slope, cuts):
-    voxels = np.random.default_rng(seed).integers(-(2**17), 2**17, 30_000, np.int32)
-    whole = ndflow.histogram(voxels, slope=slope, inter=4.2)
-    assert chunked(voxels, cuts, slope=slope, inter=4.2) == whole
+def scaled(g: np.random.Generator) -> np.ndarray:
+    return g.integers(-(2**17), 2**17, 20_000, np.int32)
 
 
-@given(
-    seed=seeds, size=st.sampled_from([50, 17_000, 40_000]), dtype=st.sampled_from(FLOATS),
-    heavy=st.booleans(), cuts=any_cuts,
-)  # fmt: skip
-def test_histograms_of_chunks_of_floats_add_up_exactly(seed, size, dtype, heavy, cuts):
-    g = np.random.default_rng(seed)
-    drawn = g.standard_cauchy(size) if heavy else g.normal(5, 1, size)
+def floats(g: np.random.Generator) -> np.ndarray:
+    size = int(g.choice([50, 17_000, 40_000]))
+    drawn = g.standard_cauchy(size) if g.random() < 0.5 else g.normal(5, 1, size)
     with np.errstate(over="ignore"):  # what half precision cannot hold is infinite, and not counted
-        voxels = drawn.astype(dtype)
-    assert chunked(voxels, cuts) == ndflow.histogram(voxels)
+        return drawn.astype(FLOATS[g.integers(3)])
 
 
-@given(seed=seeds, kind=st.sampled_from(["i2", "f8"]), cuts=any_cuts)
-def test_histograms_of_chunks_of_several_channels_add_up_exactly(seed, kind, cuts):
-    voxels = (100 * np.random.default_rng(seed).standard_normal((3000, 2))).astype(kind)
-    voxels[:, 1] *= 7
-    assert chunked(voxels, cuts, channels=2) == ndflow.histogram(voxels, channels=2)
+def channels(g: np.random.Generator) -> np.ndarray:
+    return (g.standard_normal((2000, 2)) * [100, 700]).astype(g.choice(["i2", "f8"]))
+
+
+@pytest.mark.parametrize(
+    ("draw", "options"),
+    [
+        (integers, {}),
+        (beyond_doubles, {}),
+        (scaled, {"slope": -0.37, "inter": 4.2}),
+        (floats, {}),
+        (channels, {"channels": 2}),
+    ],
+)
+@settings(max_examples=20)
+@given(seed=seeds, cuts=any_cuts)
+def test_histograms_of_chunks_add_up_exactly(draw, options, seed, cuts):
+    voxels = draw(np.random.default_rng(seed))
+    where = sorted({int(cut * len(voxels)) for cut in cuts} - {0, len(voxels)})
+    first, *rest = (histogram(chunk, **options) for chunk in np.split(voxels, where))
+    assert sum(rest, first) == histogram(voxels, **options)
+
+
+# ── counting in a table ──────────────────────────────────────────────────────────────────────────
+
+TYPES = [*INTEGERS, np.dtype(bool), *FLOATS, np.dtype(">i2"), np.dtype(">f4")]
+
+
+def tallied(voxels: np.ndarray, length: int, **scale: float) -> Any:
+    pieces = [voxels[start : start + length] for start in range(0, voxels.size, length)]
+    return tally(lambda: iter(pieces), **scale)
+
+
+@given(st.sampled_from(TYPES).flatmap(small_arrays), st.integers(1, 90))
+def test_chunks_are_tallied_like_all_voxels_at_once(voxels, length):
+    assert tallied(voxels, length) == histogram(voxels)
+
+
+@pytest.mark.parametrize("kind", ["i2", "u2", "i4", "whole f4", "f4", "f8", "wide i4"])
+@settings(max_examples=5)
+@given(scale=st.sampled_from([(0.25, -3.0), (-0.37, 1024.0), (1e-3, 7.0)]), seed=seeds)
+def test_many_levels_fall_into_the_same_bins_of_a_tally(kind, scale, seed):
+    values = np.random.default_rng(seed).normal(0, 8000, 40_000)
+    if kind not in ("f4", "f8"):
+        values = np.rint(np.clip(np.abs(values), 0, 32000))
+    voxels = values.astype(kind.split()[-1])
+    if kind == "wide i4":
+        voxels = voxels * np.int32(60_000)
+    options = {"slope": scale[0], "inter": scale[1]}
+    assert tallied(voxels, 7000, **options) == histogram(voxels, **options)
+
+
+def test_one_outlier_costs_a_tally_neither_the_resolution_nor_the_count():
+    voxels = np.random.default_rng(0).normal(0, 1, 40_000)
+    voxels[17] = 1e30
+    assert tallied(voxels, 5000) == histogram(voxels)
+
+
+def test_a_table_is_really_used(monkeypatch):
+    """Otherwise the tests above would compare the slow path with itself."""
+    g = np.random.default_rng(0)
+    whole = g.integers(0, 900, 5000, "i2")
+    kinds = (g.normal(0, 1, 40_000), whole, whole.astype("f4"))
+    expected = [histogram(voxels) for voxels in kinds]
+
+    def refused(voxels: Any, **options: Any) -> Any:
+        assert "weights" in options, "voxels were sorted"
+        return histogram(voxels, **options)
+
+    monkeypatch.setattr(import_module("ndflow.density.histogram"), "histogram", refused)
+    for voxels, truth in zip(kinds, expected, strict=True):
+        assert tallied(voxels, 3000) == truth
+
+
+def test_without_voxels_there_is_no_tally():
+    assert tally(lambda: [np.zeros(0, "f4")] * 2) is None
+    assert tally(list) is None
+
+
+# ── edges ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.lists(st.integers(-(2**40), 2**40), min_size=2, max_size=20, unique=True))
+def test_every_level_lies_between_its_edges_and_inner_edges_are_midpoints(numbers):
+    levels = np.sort(np.array(numbers, dtype=np.float64))
+    edges = midpoint_edges(levels)
+    np.testing.assert_array_equal(edges[1:-1], (levels[1:] + levels[:-1]) / 2)
+    assert levels[0] - edges[0] == edges[1] - levels[0]
+    assert edges[-1] - levels[-1] == levels[-1] - edges[-2]
+
+
+def test_edges_around_levels_near_the_largest_double_do_not_overflow():
+    top = np.finfo(np.float64).max
+    assert np.isfinite(midpoint_edges(np.array([0.9 * top, 0.95 * top]))).all()
 
 
 # ── what is refused, and why ─────────────────────────────────────────────────────────────────────
@@ -208,22 +269,19 @@ def test_histograms_of_chunks_of_several_channels_add_up_exactly(seed, kind, cut
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ndflow.histogram(np.zeros((2, 3)), np.ones((3, 2))), r"mask .*\(2, 3\).*\(3, 2\)"),
-        (lambda: ndflow.histogram([1, 2], weights=[1]), r"weights .*\(2,\).*\(1,\)"),
-        (lambda: ndflow.histogram([1, 2], weights=[1, -1]), "weights .*negative"),
-        (lambda: ndflow.histogram([1, 2], weights=[1, np.nan]), "weights .*finite"),
-        (lambda: ndflow.histogram([1j]), "voxels .*real.*complex128"),
-        (lambda: ndflow.histogram(["a"]), "voxels .*real"),
-        (lambda: ndflow.histogram([1, 2], slope=0), "slope .*zero"),
-        (lambda: ndflow.histogram([1, 2], slope=np.nan), "slope .*finite"),
-        (lambda: ndflow.histogram([1, 2, 3], channels=2), r"2 channels.*\(3,\)"),
+        (lambda: histogram(np.zeros((2, 3)), np.ones((3, 2))), r"mask .*\(2, 3\).*\(3, 2\)"),
+        (lambda: histogram([1, 2], weights=[1]), r"weights .*\(2,\).*\(1,\)"),
+        (lambda: histogram([1, 2], weights=[1, -1]), "weights .*negative"),
+        (lambda: histogram([1, 2], weights=[1, np.nan]), "weights .*finite"),
+        (lambda: histogram(["a"]), "voxels .*real"),
+        (lambda: histogram([1, 2], slope=0), "slope .*zero"),
+        (lambda: histogram([1, 2, 3], channels=2), r"2 channels.*\(3,\)"),
         (
-            lambda: ndflow.histogram([1, 2], slope=2) + ndflow.histogram([1, 2], slope=3),
+            lambda: histogram([1, 2], slope=2) + histogram([1, 2], slope=3),
             "unrelated bins.*slope",
         ),
-        (lambda: ndflow.histogram([1], inter=0.5) + ndflow.histogram([1]), "unrelated bins.*inter"),
+        (lambda: histogram([1], inter=0.5) + histogram([1]), "unrelated bins.*inter"),
         (lambda: Histogram([1.0, 2.0], [1.0, -1.0]), "counts .*negative"),
-        (lambda: Histogram([1.0, 2.0], [1.0]), r"counts .*\(2\).*\(1,\)"),
         (lambda: Histogram([1.0], [1.0], [-1.0]), "widths .*negative"),
     ],
 )
@@ -235,12 +293,9 @@ def test_what_makes_no_sense_is_refused_with_a_message_that_says_which(make, mes
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ndflow.histogram([1, 2], [0, 0]),
-        lambda: ndflow.histogram([1.0, 2.0], [0, 0]),
-        lambda: ndflow.histogram([[1, 2]], [0], channels=2),
-        lambda: ndflow.histogram([np.nan, np.inf]),
-        lambda: ndflow.histogram([]),
-        lambda: ndflow.histogram([1, 2], weights=[0, 0]),
+        lambda: histogram([1, 2], [0, 0]),
+        lambda: histogram([np.nan, np.inf]),
+        lambda: histogram([1, 2], weights=[0, 0]),
     ],
 )
 def test_the_message_for_an_empty_mask_says_so(make):

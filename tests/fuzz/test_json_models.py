@@ -28,7 +28,7 @@ def documents() -> dict[str, Any]:
     generator = np.random.default_rng(0)
     source, target = (random_mixture(generator, 3) for _ in range(2))
     exact = ndflow.normalising_map(source, target)
-    table = ndflow.transport.tabulate(exact, -3.0, 3.0, points=20, tolerance=1e-2)
+    table = ndflow.transport.tabulate(exact, -3.0, 3.0, tolerance=1e-2)
     models = {
         "mixture": source,
         "reference": ndflow.reference([source, target]),

@@ -1,18 +1,12 @@
 """References: the mean density or quantiles of a cohort, whatever its order and units."""
 
-import json
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from mixtures import mixtures, moved, random_mixture
+from mixtures import random_mixture
 from scipy import stats
 
-import ndflow.population
-from ndflow import Affine, GaussianMixture, InvalidValueError
-from ndflow.population import Landmarks, Reference, TissueModel, reference
-from ndflow.transport import align
+from ndflow import GaussianMixture, InvalidValueError
+from ndflow.population import Reference, reference
 
 GRID = np.linspace(-10, 10, 20_001)
 AVERAGES = ["density", "quantile"]
@@ -73,9 +67,8 @@ def test_it_is_the_mean_of_the_standardised_densities(weights):
     assert total_variation(found, wrong) > 0.05
 
 
-@pytest.mark.parametrize("channels", [2, 3, 4])
-def test_it_is_the_mean_of_the_standardised_densities_of_several_channels(channels):
-    scans = cohort(channels=channels)
+def test_it_is_the_mean_of_the_standardised_densities_of_several_channels():
+    scans = cohort(channels=3)
     found = reference(scans).mixture
     points, densities = [], []
     for scan in scans:
@@ -114,27 +107,18 @@ def test_the_reference_of_one_scan_is_that_scan(average):
     np.testing.assert_allclose(normal.pdf(GRID), stats.norm.pdf(GRID), atol=1e-9)
 
 
-@settings(max_examples=10)
-@given(st.lists(mixtures(1), min_size=1, max_size=4), st.sampled_from(AVERAGES))
-def test_it_has_zero_mean_and_unit_variance(scans, average):
-    found = reference(scans, average=average).mixture
-    assert abs(found.mean()[0]) < 1e-12
-    assert abs(found.covariance()[0, 0] - 1) < 1e-12
-
-
 # What it does not depend on.
 
 
-@pytest.mark.parametrize(("average", "channels"), [("density", 1), ("quantile", 1), ("density", 2)])
-def test_neither_order_nor_repetition_nor_units_matter(average, channels):
-    scans = cohort(5, channels)
+@pytest.mark.parametrize("average", AVERAGES)
+def test_neither_order_nor_repetition_nor_units_matter(average):
+    scans = cohort(5)
     names, weights = ["e", "a", "d", "b", "c"], [1.0, 2.0, 0.3, 1.0, 1.7]
 
     def made(which, repeated=1):
         return reference(
             [scans[i] for i in which] * repeated,
             average=average,
-            truncation=6,  # for the time it takes
             names=[names[i] for i in which] * repeated,
             weights=[weights[i] for i in which] * repeated,
         )
@@ -146,8 +130,8 @@ def test_neither_order_nor_repetition_nor_units_matter(average, channels):
     assert (twice.scans, found.scans) == (10, 5)
     generator = np.random.default_rng(0)
     for i, scan in enumerate(scans):
-        scale = np.diag(np.exp(2 * generator.standard_normal(channels)))
-        scans[i] = moved(scan, Affine(scale, 100 * generator.standard_normal(channels)))
+        slope, offset = np.exp(2 * generator.standard_normal()), 100 * generator.standard_normal()
+        scans[i] = scan.transformed(slope, offset)
     assert difference(made(range(5)), found) < 1e-9
 
 
@@ -162,72 +146,19 @@ def test_a_weight_is_a_number_of_repetitions_and_zero_leaves_a_scan_out():
     assert difference(reference([a, b], weights=[0.02, 0.01]), found) < 1e-9
 
 
-# The value.
-
-
-plain = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.text() | st.just("type"), plain, max_size=4), st.integers(1, 10**6))
-def test_it_is_the_same_after_a_trip_through_json(provenance, scans):
-    found = Reference(STANDARD, ("T1w",), scans, provenance)
-    text = json.dumps(found.to_dict())
-    again = Reference.from_dict(json.loads(text))
-    assert again == found
-    assert again.provenance == provenance
-    assert json.dumps(again.to_dict()) == text  # bit by bit, -0.0 as well
-
-
-PARTS = {
-    "landmarks": Landmarks("nyul", [-1.5, 0.0, 2.0]),
-    "tissues": TissueModel((STANDARD,) * 3, [0.2, 0.45, 0.35], 1e-3 * (np.eye(3) - 1 / 3)),
-}
-
-
-@pytest.mark.parametrize("names", [[], ["tissues"], ["landmarks"], list(PARTS)])
-def test_it_carries_what_else_is_known_of_the_cohort_through_json(names):
-    parts = {name: PARTS[name] for name in names}
-    found = Reference(STANDARD, ("T1w",), 3, {"average": "density"}, **parts)
-    written = json.loads(json.dumps(found.to_dict()))
-    assert set(written) == {"type", "mixture", "channel_names", "scans", "provenance", *names}
-    again = Reference.from_dict(written)
-    assert again == found
-    for name in PARTS:
-        assert getattr(again, name) == parts.get(name)
-    for name in names:
-        assert found != Reference(STANDARD, ("T1w",), 3, {}, **(parts | {name: None}))
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         ({"mixture": GaussianMixture([1.0], [0.1], [1.0])}, "zero mean and unit variance"),
-        ({"mixture": GaussianMixture([1.0], [0.0], [1.1])}, "zero mean and unit variance"),
-        (
-            {"mixture": GaussianMixture([0.5, 0.5], [0, 1e200], [1, 1])},
-            "zero mean and unit variance",
-        ),
         ({"mixture": PLANE}, "channel_names must be 2 different names"),
         ({"channel_names": "T1w"}, "channel_names must be of the type"),
-        ({"channel_names": ["T1w", "T2w"]}, "channel_names must be 1 different names"),
         ({"channel_names": [""]}, "channel_names must be 1 different names"),
         (
             {"mixture": PLANE, "channel_names": ["T1w", "T1w"]},
             "channel_names must be 2 different names",
         ),
         ({"scans": 0}, "scans must lie between 1 and"),
-        ({"scans": 1.5}, "scans must be a whole number"),
-        ({"scans": True}, "scans must lie"),
         ({"provenance": {"a": float("nan")}}, "provenance must hold what JSON can"),
-        ({"provenance": {"a": [float("inf")]}}, "provenance must hold what JSON can"),
     ],
 )
 def test_nonsense_is_refused(wrong, message):
@@ -248,29 +179,14 @@ def test_nonsense_is_refused(wrong, message):
         ),
         ([STANDARD], {"average": "median"}, "average must be 'density' or 'quantile'"),
         ([PLANE], {"average": "quantile"}, "mixtures must have at most 1 channels"),
-        ([STANDARD] * 2, {"weights": [1.0, -1.0]}, "weights must not be negative, nor all zero"),
-        ([STANDARD] * 2, {"weights": [0.0, 0.0]}, "weights must not be negative, nor all zero"),
-        ([STANDARD] * 2, {"weights": [1e308, 1e308]}, "weights must not be .* beyond 1e.100"),
-        ([STANDARD] * 2, {"weights": [1.0]}, r"weights must have the shape \(2\)"),
-        ([STANDARD] * 2, {"weights": [1.0, np.nan]}, "weights must be finite"),
-        ([STANDARD], {"channel_names": ["a", "b"]}, "channel_names must be 1 different names"),
-        ([STANDARD], {"truncation": 0}, "truncation must"),
-        ([STANDARD], {"effective_count": -1.0}, "effective_count must be a positive number"),
+        ([STANDARD] * 2, {"weights": [1.0, -1.0]}, "weights must .*not negative"),
+        ([STANDARD] * 2, {"weights": [0.0, 0.0]}, "weights must .*nor all zero"),
+        ([STANDARD] * 2, {"weights": [1e308, 1e308]}, "weights must .*finite sum"),
     ],
 )
 def test_what_cannot_be_averaged_is_refused(scans, options, message):
     with pytest.raises(InvalidValueError, match=message):
         reference(scans, **options)
-
-
-def test_a_scan_matched_to_it_gets_its_density():
-    scans = cohort()
-    target = reference(scans, average="quantile").mixture
-    imap = ndflow.normalising_map(scans[0], target, objective="cramer")
-    p = np.linspace(0.01, 0.99, 99)
-    aligned = align(scans[0], target)(scans[0].quantile(p))
-    mapped = imap(scans[0].quantile(p))
-    assert np.abs(mapped - target.quantile(p)).mean() < np.abs(aligned - target.quantile(p)).mean()
 
 
 def test_quantiles_keep_the_peaks_that_the_mean_density_blurs():
@@ -284,32 +200,3 @@ def test_quantiles_keep_the_peaks_that_the_mean_density_blurs():
     blurred, kept = (reference(scans, average=a).mixture.pdf(GRID).max() for a in AVERAGES)
     assert blurred < 0.95 * own
     assert kept > 0.97 * own
-
-
-def test_components_in_another_order_are_the_same_density():
-    scans = cohort(3)
-    turned = [
-        GaussianMixture(s.weights[::-1], s.means[::-1], s.precisions[::-1]) for s in reversed(scans)
-    ]
-    assert difference(reference(turned), reference(scans)) < 1e-9
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("mixture", Affine(2.0, 1.0).to_dict()),
-        ("channel_names", "T1w"),
-        ("channel_names", [1]),
-        ("channel_names", [["T1w"]]),
-        ("scans", 0),
-        ("scans", 1.5),
-        ("scans", True),
-        ("provenance", ["a"]),
-        ("landmarks", STANDARD.to_dict()),
-        ("tissues", PARTS["landmarks"].to_dict()),
-    ],
-)
-def test_nonsense_in_a_file_is_refused(name, wrong):
-    data = Reference(STANDARD, ("T1w",), 3).to_dict()
-    with pytest.raises(InvalidValueError, match=name):
-        Reference.from_dict(data | {name: wrong})

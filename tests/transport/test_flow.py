@@ -1,17 +1,15 @@
 """The flow: mass, order of convergence, inverse; against the exact map and the theory."""
 
-import json
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import mixtures, random_mixture, regularised_match
 from scipy import linalg
 
-from ndflow import GaussianMixture, IntensityMap, InvalidValueError
+from ndflow import GaussianMixture
 from ndflow.transport import Flow, QuantileMap, match
+from ndflow.transport.flow import with_far_field
 
 INNER = np.linspace(0.0005, 0.9995, 101)
 seeds = st.integers(0, 10**6)
@@ -29,21 +27,17 @@ def matched_flow(seed, channels=1, steps=100, frozen=()):
     return Flow(result.source, result.matched, steps)
 
 
-def derivative(function, h):
-    """The slope at zero of a function of one number, of fourth order."""
-    return (8 * (function(h) - function(-h)) - (function(2 * h) - function(-2 * h))) / (12 * h)
-
-
 def jacobian(function, x, h=1e-4):
-    """(n, d, d): the derivatives of a map of points, column by column."""
-    columns = [derivative(lambda s, e=e: function(x + s * e), h) for e in np.eye(x.shape[1])]
+    """(n, d, d): the derivatives of a map of points, by fourth-order differences."""
+    columns = [
+        (8 * (function(x + h * e) - function(x - h * e))
+         - (function(x + 2 * h * e) - function(x - 2 * h * e))) / (12 * h)
+        for e in np.eye(x.shape[1])
+    ]  # fmt: skip
     return np.stack(columns, axis=-1)
 
 
-# One channel: the exact map is the truth.
-
-
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(10))
 def test_100_steps_agree_with_the_exact_map_to_1e_6_sd(seed):
     flow = matched_flow(seed)
     x = flow.source.quantile(INNER)
@@ -53,7 +47,7 @@ def test_100_steps_agree_with_the_exact_map_to_1e_6_sd(seed):
     np.testing.assert_allclose(flow.log_det_jacobian(x), exact.log_det_jacobian(x), atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_runge_kutta_has_order_four(seed):
     flow = matched_flow(seed)
     x = flow.source.quantile(np.linspace(0.05, 0.95, 31))
@@ -71,102 +65,20 @@ def test_runge_kutta_has_order_four(seed):
     assert 3.7 < slope < 4.3
 
 
-@settings(max_examples=20)
-@given(seeds)
-def test_the_map_is_strictly_increasing(seed):
-    flow = matched_flow(seed)
-    x = np.linspace(*flow.source.quantile([1e-6, 1 - 1e-6]), 500)
-    assert (np.diff(flow(x)) > 0).all()
-
-
 @pytest.mark.parametrize("channels", [1, 2, 3])
-def test_the_map_is_finite_200_sd_out(channels):
-    for seed in range(3):
-        flow = matched_flow(seed, channels)
-        directions = np.random.default_rng(seed).standard_normal((20, channels))
-        directions /= np.linalg.norm(directions, axis=1)[:, np.newaxis]
-        x = flow.source.mean() + 200 * sds(flow.source) * directions
-        for there in (flow, flow.inverse()):
-            assert np.isfinite(there(x)).all()
-            assert np.isfinite(there.log_det_jacobian(x)).all()
-
-
-# Any number of channels: mass.
-
-
-@settings(max_examples=15)
-@given(seeds, st.integers(1, 3), st.floats(0.01, 0.99))
-def test_the_continuity_equation_holds(seed, channels, t):
-    flow = matched_flow(seed, channels)
-    there = flow.mixture(t)
-    x = there.sample(50, np.random.default_rng(seed))
-    by_time = derivative(lambda s: flow.mixture(t + s).pdf(x), 1e-3)
-
-    def flux(y):
-        return there.pdf(y)[:, np.newaxis] * flow.velocity(t, y)
-
-    outflow = np.trace(jacobian(flux, x), axis1=1, axis2=2)
-    peak = there.pdf(np.concatenate([x, there.means])).max()
-    assert np.abs(by_time + outflow).max() < 1e-6 * peak
-
-
-@settings(max_examples=15)
-@given(seeds, st.integers(1, 3), st.floats(0, 1))
-def test_the_divergence_is_that_of_the_velocity(seed, channels, t):
-    flow = matched_flow(seed, channels)
-    x = flow.mixture(t).sample(50, np.random.default_rng(seed))
-    truth = np.trace(jacobian(lambda y: flow.velocity(t, y), x), axis1=1, axis2=2)
-    assert np.abs(flow.divergence(t, x) - truth).max() < 1e-6 * max(1, np.abs(truth).max())
-
-
-@pytest.mark.parametrize("channels", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(6))
-def test_mass_is_conserved_and_the_jacobian_is_that_of_the_map(channels, seed):
-    # With every other seed the first component is frozen, the others move.
-    flow = matched_flow(seed, channels, frozen=[0] if seed % 2 else [])
-    if seed % 2:
-        assert (flow.source.means[0] == flow.target.means[0]).all()
-        assert (flow.source.means[1:] != flow.target.means[1:]).all()
-    x = flow.source.sample(40, np.random.default_rng(seed))
+@pytest.mark.parametrize("frozen", [[], [0]])
+def test_mass_is_conserved_and_the_jacobian_is_that_of_the_map(channels, frozen):
+    flow = matched_flow(1, channels, frozen=frozen)
+    x = flow.source.sample(25, np.random.default_rng(0))
+    there, log_det = flow.with_log_det_jacobian(x)
     determinants = np.linalg.det(jacobian(flow, x))
     assert (determinants > 0).all()
-    np.testing.assert_allclose(determinants, np.exp(flow.log_det_jacobian(x)), rtol=1e-6)
+    np.testing.assert_allclose(determinants, np.exp(log_det), rtol=1e-6)
     # q0 = |Df| q1∘f
-    np.testing.assert_allclose(
-        determinants * flow.target.pdf(flow(x)), flow.source.pdf(x), rtol=1e-5
-    )
-
-
-@pytest.mark.parametrize("channels", [2, 3])
-def test_samples_of_the_source_become_samples_of_the_target(channels):
-    flow = matched_flow(4, channels, steps=50)
-    size = 4000
-    arrived = flow(flow.source.sample(size, np.random.default_rng(0)))
-    drawn = flow.target.sample(size, np.random.default_rng(1))
-
-    def assert_mean(values, truth, error=0.0):
-        spread = np.sqrt(values.var(axis=0) / size + error**2)
-        assert (np.abs(values.mean(axis=0) - truth) < 4 * spread).all()
-
-    assert_mean(arrived, flow.target.mean())
-    centred = arrived - flow.target.mean()
-    assert_mean(centred[:, :, np.newaxis] * centred[:, np.newaxis], flow.target.covariance())
-    density = flow.target.logpdf(drawn)
-    assert_mean(flow.target.logpdf(arrived), density.mean(), density.std() / size**0.5)
-    # Shares of the components, which moments alone would not reveal.
-    assert_mean(flow.target.responsibilities(arrived), flow.target.weights)
-
-
-@settings(max_examples=10)
-@given(seeds, st.integers(2, 3))
-def test_the_inverse_undoes_the_map_to_1e_6_sd(seed, channels):
-    flow = matched_flow(seed, channels)
-    x = flow.source.sample(20, np.random.default_rng(seed))
-    there = flow(x)
-    assert (np.abs(flow.inverse()(there) - x) < 1e-6 * sds(flow.source)).all()
-    np.testing.assert_allclose(
-        flow.inverse().log_det_jacobian(there), -flow.log_det_jacobian(x), atol=1e-5
-    )
+    np.testing.assert_allclose(determinants * flow.target.pdf(there), flow.source.pdf(x), rtol=1e-5)
+    back, back_log_det = flow.inverse().with_log_det_jacobian(there)
+    assert (np.abs(back - x) < 1e-6 * sds(flow.source)).all()
+    np.testing.assert_allclose(back_log_det, -log_det, atol=1e-5)
 
 
 @given(mixtures())
@@ -177,11 +89,8 @@ def test_from_a_density_to_itself_it_is_the_identity(mixture):
     np.testing.assert_allclose(flow.log_det_jacobian(x), 0, atol=1e-11)
 
 
-# The theory's special cases.
-
-
 @given(seeds, st.integers(1, 3))
-def test_between_single_gaussians_the_path_is_the_optimal_transport(seed, channels):
+def test_between_single_gaussians_it_is_the_optimal_transport(seed, channels):
     generator = np.random.default_rng(seed)
     source, target = (random_mixture(generator, 1, channels, 3.0) for _ in range(2))
     target = GaussianMixture(source.weights, target.means, target.precisions)
@@ -189,34 +98,11 @@ def test_between_single_gaussians_the_path_is_the_optimal_transport(seed, channe
     root = linalg.sqrtm(before).real
     back = np.linalg.inv(root)
     T = back @ linalg.sqrtm(root @ after @ root).real @ back
-    flow = Flow(source, target, 10)
     x = source.sample(20, generator)
     expected = target.means[0] + (x - source.means[0]) @ T.T
     # Points move in straight lines at a constant speed, which any Runge–Kutta method gets exactly.
-    np.testing.assert_allclose(flow(x), expected, atol=1e-11)
-    np.testing.assert_allclose(Flow(source, target, 1)(x), expected, atol=1e-11)
-    t = 0.3
-    halfway = (1 - t) * x + t * expected
-    np.testing.assert_allclose(flow.velocity(t, halfway), expected - x, atol=1e-11)
-
-
-@given(seeds, st.integers(1, 3))
-def test_the_path_begins_at_the_source_and_ends_at_the_target(seed, channels):
-    generator = np.random.default_rng(seed)
-    source, target = (random_mixture(generator, 3, channels) for _ in range(2))
-    target = GaussianMixture(source.weights, target.means, target.precisions)
-    flow = Flow(source, target)
-    for t, end in ((0.0, source), (1.0, target)):
-        np.testing.assert_allclose(flow.mixture(t).means, end.means, atol=1e-12)
-        np.testing.assert_allclose(flow.mixture(t).covariances, end.covariances, atol=1e-11)
-        assert (flow.mixture(t).weights == source.weights).all()
-    halfway = flow.mixture(0.5)
-    if channels == 1:
-        np.testing.assert_allclose(
-            halfway.covariances**0.5,
-            0.5 * (source.covariances**0.5 + target.covariances**0.5),
-            atol=1e-12,
-        )
+    for steps in (1, 10):
+        np.testing.assert_allclose(Flow(source, target, steps)(x), expected, atol=1e-11)
 
 
 def outer(one, two):
@@ -230,8 +116,7 @@ def outer(one, two):
     return GaussianMixture(weights, means, precisions)
 
 
-@settings(max_examples=20)
-@given(seeds)
+@pytest.mark.parametrize("seed", range(3))
 def test_independent_channels_flow_independently(seed):
     generator = np.random.default_rng(seed)
     matches = [regularised_match(generator) for _ in range(2)]
@@ -244,53 +129,50 @@ def test_independent_channels_flow_independently(seed):
     np.testing.assert_allclose(both.log_det_jacobian(x), logs, atol=1e-11)
 
 
-# The interface.
+def test_a_component_that_passes_a_frozen_one_pushes_its_points_the_other_way():
+    # A line keeps its order: the density of the frozen component stays, its points do not.
+    before = GaussianMixture([0.5, 0.5], [-3.0, 0.0], [4.0, 4.0])
+    after = GaussianMixture([0.5, 0.5], [3.0, 0.0], [4.0, 4.0])
+    assert Flow(before, after, 400)(np.array([0.0]))[0] == pytest.approx(3.0, abs=1e-6)
 
 
 def test_many_points_are_the_same_as_few_and_keep_their_shape():
     flow = matched_flow(0, steps=5)
     x = np.random.default_rng(0).standard_normal((3, 2000))
-    assert flow(x).shape == x.shape
-    assert flow.log_det_jacobian(x).shape == x.shape
     one_by_one = np.array([flow(v) for v in x[:, ::500].ravel()]).reshape(3, -1)
     np.testing.assert_allclose(flow(x)[:, ::500], one_by_one, rtol=1e-14)
-    assert flow(np.empty(0)).shape == (0,)
     two = matched_flow(0, 2, steps=5)
     y = np.random.default_rng(0).standard_normal((4, 5, 2))
     assert two(y).shape == (4, 5, 2)
     assert two.log_det_jacobian(y).shape == (4, 5)
 
 
-def test_more_steps_are_closer():
-    flow = matched_flow(0)
-    x = flow.source.quantile(INNER)
-    truth = QuantileMap(flow.source, flow.target)(x)
-    errors = [np.abs(Flow(flow.source, flow.target, n)(x) - truth).max() for n in (2, 8, 32)]
-    assert all(more > fewer for more, fewer in pairwise(errors))
+# ── far from all voxels ──────────────────────────────────────────────────────────────────────────
 
 
-def test_a_flow_survives_json():
-    flow = matched_flow(0, 2, steps=7)
-    assert IntensityMap.from_dict(json.loads(json.dumps(flow.to_dict()))) == flow
+@pytest.mark.parametrize("d", [2, 3])
+def test_far_out_the_map_is_the_identity_and_one_to_one(d):
+    result = regularised_match(np.random.default_rng(5), d)
+    flow = Flow(*with_far_field(result.source, result.matched))
+    sd, middle = sds(flow.target), flow.target.mean()
+    directions = np.random.default_rng(0).normal(size=(50, d))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    far = middle + 50 * sd * directions
+    y, log_det = flow.with_log_det_jacobian(far)
+    np.testing.assert_allclose(y, far, atol=1e-9 * 50 * sd.max())
+    np.testing.assert_allclose(log_det, 0, atol=1e-9)
+    ray = middle + np.linspace(0, 50, 100)[:, np.newaxis] * sd * directions[0]
+    fine = Flow(flow.source, flow.target, 200)
+    assert np.abs(fine.inverse()(fine(ray)) - ray).max() < 1e-2 * sd.max()
+    # No finite point is lost, however far out.
+    far = np.zeros((3, d)) + np.array([[1e30], [-1e100], [1e300]])
+    np.testing.assert_allclose(flow.inverse()(flow(far)), far, atol=2.0)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"steps": 0}, "steps must lie between 1 and 10000, not 0"),
-        ({"steps": 2.5}, "steps"),
-    ],
-)
-def test_bad_options_are_refused_by_name(options, message):
-    mixture = random_mixture(np.random.default_rng(0), 2)
-    with pytest.raises(InvalidValueError, match=message):
-        Flow(mixture, mixture, **options)
-
-
-def test_ends_that_do_not_belong_together_are_refused():
-    generator = np.random.default_rng(0)
-    one, two, three = (random_mixture(generator, k) for k in (2, 2, 3))
-    with pytest.raises(InvalidValueError, match="the same weights and channels; match them first"):
-        Flow(one, two)
-    with pytest.raises(InvalidValueError, match="the same weights and channels"):
-        Flow(one, three)
+def test_where_the_voxels_are_the_far_field_changes_little():
+    result = regularised_match(np.random.default_rng(6), 2)
+    points = result.source.sample(1000, np.random.default_rng(0))
+    plain = Flow(result.source, result.matched)
+    fading = Flow(*with_far_field(result.source, result.matched))
+    off = np.abs(plain(points) - fading(points)) / sds(result.matched)
+    assert np.quantile(off, 0.95) < 0.02

@@ -1,18 +1,18 @@
-"""From one density to another in one call."""
-
-import json
-import os
+"""From one density to another in one call, with all components free or some of them frozen."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mixtures import random_mixture
+from mixtures import moved, random_mixture
+from scipy import stats
 
-from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError, normalising_map
-from ndflow.transport import Flow, LinearTails, QuantileMap, align, match, tabulate
+from ndflow import Affine, GaussianMixture, InvalidValueError, normalising_map
+from ndflow.transport import Flow, QuantileMap, align, match, tabulate
+from ndflow.transport.normalising_map import flow_map
 
 SHARES = (np.arange(2000) + 0.5) / 2000
+SOLVERS = ["exact", "rk4"]
 seeds = st.integers(0, 10**6)
 
 
@@ -26,87 +26,53 @@ def pair(seed, channels=1):
     )
 
 
-def wasserstein(source, target, imap):
-    """How far the mapped source is from the target: W1, from quantiles."""
-    return np.abs(imap(source.quantile(SHARES)) - target.quantile(SHARES)).mean()
-
-
 @pytest.mark.parametrize("objective", ["l2", "cramer"])
 def test_it_comes_nearer_to_the_target_than_alignment_alone(objective):
-    before, after = np.array(
-        [
-            [
-                wasserstein(source, target, align(source, target)),
-                wasserstein(source, target, normalising_map(source, target, objective=objective)),
-            ]
-            for source, target in map(pair, range(20))
-        ]
-    ).T
+    distances = []
+    for seed in range(10):
+        source, target = pair(seed)
+        x, goal = source.quantile(SHARES), target.quantile(SHARES)
+        maps = (align(source, target), normalising_map(source, target, objective=objective))
+        distances.append([np.abs(imap(x) - goal).mean() for imap in maps])  # W1
+    before, after = np.transpose(distances)
     # L2 may lose a little in the tails, which it hardly sees.
     assert after.mean() < 0.6 * before.mean()
     assert (after < before).mean() >= 0.9
 
 
-def test_the_moments_arrive():
-    source, target = pair(0)
-    y = normalising_map(source, target, objective="cramer")(source.quantile(SHARES))
-    assert y.mean() == pytest.approx(target.mean()[0], abs=0.02)
-    assert y.std() == pytest.approx(target.covariance()[0, 0] ** 0.5, abs=0.05)
-
-
-@settings(max_examples=15)
-@given(seeds)
-def test_both_solvers_agree(seed):
+@settings(max_examples=4)
+@given(seeds, st.sampled_from([(), (0,), (1, 2)]))
+def test_both_solvers_agree(seed, frozen):
     source, target = pair(seed)
     x = source.quantile(np.linspace(0.0001, 0.9999, 101))
-    exact, rk4 = (normalising_map(source, target, solver=s) for s in ("exact", "rk4"))
+    exact, rk4 = (normalising_map(source, target, solver=s, frozen=frozen) for s in SOLVERS)
     sd = np.sqrt(target.covariance()[0, 0])
     assert np.abs(exact(x) - rk4(x)).max() < 1e-6 * sd
     assert np.abs(rk4.inverse()(rk4(x)) - x).max() < 1e-6 * 80
     assert np.abs(exact.inverse()(exact(x)) - x).max() < 1e-10 * 500
 
 
+@settings(max_examples=20)
 @given(seeds)
-def test_the_mass_of_the_source_is_conserved(seed):
+def test_it_conserves_mass_increases_and_is_straight_beyond_the_outer_quantiles(seed):
     source, target = pair(seed)
     imap = normalising_map(source, target)
-    affine = align(source, target)
-    aligned = source.transformed(affine.matrix, affine.offset)
-    matched = match(aligned, target).matched
-    x = source.quantile(np.linspace(0.001, 0.999, 51))
-    np.testing.assert_allclose(matched.cdf(imap(x)), source.cdf(x), rtol=1e-9)
-    np.testing.assert_allclose(
-        np.exp(imap.log_det_jacobian(x)) * matched.pdf(imap(x)), source.pdf(x), rtol=1e-6
-    )
-
-
-@given(seeds)
-def test_it_is_increasing_and_straight_beyond_the_outer_quantiles(seed):
-    source, target = pair(seed)
-    imap = normalising_map(source, target)
+    matched = match(moved(source, align(source, target)), target).matched
+    inner = source.quantile(np.linspace(0.001, 0.999, 51))
+    np.testing.assert_allclose(matched.cdf(imap(inner)), source.cdf(inner), rtol=1e-9)
     low, high = source.quantile([0.0005, 0.9995])
     sd = np.sqrt(source.covariance()[0, 0])
-    x = source.mean() + sd * np.linspace(-200, 200, 2001)
+    x = source.mean() + sd * np.linspace(-200, 200, 501)
     assert np.isfinite(imap(x)).all()
     assert (np.diff(imap(x)) > 0).all()
     for end, sign in ((low, -1), (high, 1)):
         out = end + sign * sd * np.array([1e-6, 1.0, 10.0, 100.0])
         slopes = (imap(out) - imap(end)) / (out - end)
         np.testing.assert_allclose(slopes[1:], slopes[-1], rtol=1e-9)
-        np.testing.assert_allclose(imap.log_det_jacobian(out), np.log(slopes[-1]), atol=1e-9)
         # Just inside, it bends: the range is neither wider nor narrower.
         inside = imap.log_det_jacobian(end - sign * sd * np.array([0.0, 0.05]))
         assert inside[1] != inside[0]
         assert inside[0] == pytest.approx(np.log(slopes[-1]), abs=1e-9)
-
-
-def test_the_affine_map_comes_first():
-    source, target = pair(0)
-    chain = normalising_map(source, target)
-    assert [type(part) for part in chain.maps] == [Affine, LinearTails]
-    assert chain.maps[0] == align(source, target)
-    assert isinstance(chain.maps[1].inner, QuantileMap)
-    assert chain(500.0) == chain.maps[1](chain.maps[0](500.0))
 
 
 def test_several_channels_flow():
@@ -118,61 +84,18 @@ def test_several_channels_flow():
     np.testing.assert_allclose(chain.inverse()(chain(x)), x, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"objective": "cramer"},
-        {"regularisation": 1e-1},
-        {"frozen": [0]},
-        {"solver": "rk4"},
-        {"solver": "rk4", "steps": 3},
-    ],
-    ids=str,
-)
-def test_each_option_changes_the_map(options):
-    source, target = pair(0)
-    x = source.quantile(SHARES)
-    assert np.abs(
-        normalising_map(source, target, **options)(x) - normalising_map(source, target)(x)
-    ).max() > (1e-12)
-
-
 def test_options_reach_the_match():
     source, target = pair(0)
-    affine = align(source, target)
-    aligned = source.transformed(affine.matrix, affine.offset)
+    aligned = moved(source, align(source, target))
     options = {"objective": "cramer", "regularisation": 1e-2, "frozen": [1]}
     inner = normalising_map(source, target, **options).maps[1].inner
     assert inner == QuantileMap(aligned, match(aligned, target, **options).matched)
-    assert (inner.target.means[1] == aligned.means[1]).all()
-
-
-def test_to_itself_it_is_the_identity():
-    source, _ = pair(0)
-    x = source.quantile(SHARES)
-    np.testing.assert_allclose(normalising_map(source, source)(x), x, rtol=1e-6)
-
-
-@pytest.mark.parametrize("options", [{}, {"solver": "rk4", "steps": 9}], ids=str)
-@pytest.mark.parametrize("channels", [1, 2])
-def test_it_survives_json(channels, options):
-    source, target = pair(0, channels)
-    imap = normalising_map(source, target, **options)
-    again = IntensityMap.from_dict(json.loads(json.dumps(imap.to_dict())))
-    assert again == imap
-    x = source.sample(20, np.random.default_rng(0))
-    assert again(x).tobytes() == imap(x).tobytes()
-    assert again.inverse()(x / 500).tobytes() == imap.inverse()(x / 500).tobytes()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"solver": "euler"}, "solver must be 'exact' or 'rk4', not 'euler'"),
-        ({"objective": "kl"}, "objective must be one of"),
-        ({"regularisation": -1}, "regularisation must be zero or a positive number"),
-        ({"frozen": [9]}, "frozen must lie between 0 and"),
-        ({"solver": "rk4", "steps": 0}, "steps must lie between"),
         # Not used by the exact solver, but a mistake all the same.
         ({"steps": 0}, "steps must lie between"),
     ],
@@ -183,20 +106,65 @@ def test_bad_options_are_refused_by_name(options, message):
         normalising_map(*pair(0), **options)
 
 
-def test_different_channels_are_refused():
-    with pytest.raises(InvalidValueError, match="source has 1 channels, but target 2"):
-        normalising_map(pair(0)[0], pair(0, 2)[1])
+# ── frozen components ────────────────────────────────────────────────────────────────────────────
+
+
+@settings(max_examples=20)
+@given(seeds, st.data())
+def test_inside_a_frozen_component_points_move_no_more_than_the_mass_that_passes_them(seed, data):
+    # F1(f(x)) = F0(x), so |f(x) - x| is at most |F1(x) - F0(x)| by the least density on the way;
+    # the frozen component has its part in neither difference, and in both densities.
+    generator = np.random.default_rng(seed)
+    source, target = (random_mixture(generator, int(generator.integers(2, 6))) for _ in range(2))
+    frozen = data.draw(st.integers(0, source.components - 1))
+    aligned = moved(source, align(source, target))
+    result = match(aligned, target, frozen=[frozen])
+    imap = flow_map(align(aligned, aligned), result)
+
+    def gaussian(mixture, k):
+        return stats.norm(mixture.means[k, 0], np.sqrt(mixture.covariances[k, 0, 0]))
+
+    still = gaussian(aligned, frozen)
+    x = still.ppf(stats.norm.cdf(np.linspace(-1, 1, 9)))
+    x = x[(x > imap.maps[1].low) & (x < imap.maps[1].high)]
+    y = imap(x)
+    passing = sum(
+        aligned.weights[j] * (gaussian(result.matched, j).cdf(x) - gaussian(aligned, j).cdf(x))
+        for j in range(source.components)
+        if j != frozen
+    )
+    least = np.maximum(np.minimum(still.pdf(x), still.pdf(y)), 1e-300)
+    assert (np.abs(y - x) <= np.abs(passing) / (aligned.weights[frozen] * least) + 1e-9).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("separation", "most"), [(6.0, 5e-4), (12.0, 4e-7)])
+def test_far_inside_a_frozen_component_the_map_is_the_alignment(solver, separation, most):
+    # A lesion, so many standard deviations (of itself, 0.25) above tissue that has to move.
+    source = GaussianMixture([0.5, 0.4, 0.1], [-1.0, 0.0, 0.25 * separation], [16.0] * 3)
+    target = GaussianMixture([0.5, 0.5], [-0.8, 0.9], [9.0, 9.0])
+    affine = align(source, target)
+    imap = normalising_map(source, target, frozen=[2], solver=solver)
+    x = source.means[2, 0] + 0.25 * np.linspace(-0.5, 2, 26)
+    assert np.abs(imap(x) - affine(x)).max() < most
+    # The tissue does move, and the lesion would have moved with it.
+    assert np.abs(imap(np.array([-1.0, 0.0])) - affine(np.array([-1.0, 0.0]))).max() > 0.1
+    free = normalising_map(source, target, solver=solver)
+    assert np.abs(free(x) - affine(x)).max() > 10 * most
 
 
 # ── gaps without any mass ────────────────────────────────────────────────────────────────────────
 
 
-def apart(generator):
-    """A mixture of narrow components in places far apart, or overlapping, as chance has it."""
+def apart(generator, narrowest):
+    """A mixture of components in places far apart, or overlapping, as chance has it."""
     count = int(generator.integers(1, 7))
     weights = np.maximum(generator.dirichlet(np.ones(count)), 1e-3)
     means = generator.uniform(0, 1000, count)
-    sds = 80 ** generator.uniform(-0.5, 1, count)
+    if narrowest:
+        sds = 80 ** generator.uniform(-0.5, 1, count)
+    else:
+        sds = generator.uniform(0.5, 80, count)
     return GaussianMixture(weights / weights.sum(), means, sds**-2)
 
 
@@ -206,20 +174,19 @@ def dense(source):
     return np.linspace(low - 0.1 * (high - low), high + 0.1 * (high - low), 1001)
 
 
-@pytest.mark.parametrize("first", range(0, 400, 50))
-def test_it_increases_strictly_across_gaps_and_can_be_undone(first):
-    for seed in range(first, first + (50 if os.environ.get("EXPLORE") else 10)):
-        generator = np.random.default_rng(seed)
-        source, target = apart(generator), apart(generator)
-        imap = normalising_map(source, target)
-        x = dense(source)
-        y, log_slopes = imap.with_log_det_jacobian(x)
-        assert (np.diff(y) > 0).all(), seed
-        assert np.isfinite(log_slopes).all(), seed
-        assert np.abs(imap.inverse()(y) - x).max() < 1e-5 * np.ptp(x), seed
-        table = tabulate(imap, x[0], x[-1], tolerance=1e-4 * np.ptp(y))
-        assert (np.diff(table(x)) > 0).all(), seed
-        assert np.abs(table.inverse()(table(x)) - x).max() < 1e-5 * np.ptp(x), seed
+@pytest.mark.parametrize("seed", range(24))
+def test_it_increases_strictly_across_gaps_and_can_be_undone(seed):
+    generator = np.random.default_rng(seed)
+    source, target = apart(generator, True), apart(generator, True)
+    imap = normalising_map(source, target)
+    x = dense(source)
+    y, log_slopes = imap.with_log_det_jacobian(x)
+    assert (np.diff(y) > 0).all()
+    assert np.isfinite(log_slopes).all()
+    assert np.abs(imap.inverse()(y) - x).max() < 1e-5 * np.ptp(x)
+    table = tabulate(imap, x[0], x[-1], tolerance=1e-4 * np.ptp(y))
+    assert (np.diff(table(x)) > 0).all()
+    assert np.abs(table.inverse()(table(x)) - x).max() < 1e-5 * np.ptp(x)
 
 
 def test_a_gap_is_mapped_to_a_gap():
@@ -230,23 +197,10 @@ def test_a_gap_is_mapped_to_a_gap():
     np.testing.assert_allclose(normalising_map(source, target)(x), line, atol=0.02)
 
 
-def test_without_a_gap_nothing_is_added():
-    source, target = pair(1)
-    inner = normalising_map(source, target).maps[1].inner
-    assert inner.source.components == source.components
-
-
-def uneven(generator):
-    count = int(generator.integers(1, 7))
-    weights = np.maximum(generator.dirichlet(np.ones(count)), 1e-3)
-    means, sds = generator.uniform(0, 1000, count), generator.uniform(0.5, 80, count)
-    return GaussianMixture(weights / weights.sum(), means, sds**-2)
-
-
-@pytest.mark.parametrize("seed", [1, 12, 17, 29])
+@pytest.mark.parametrize("seed", [1, 12])
 def test_an_integrated_flow_that_falls_is_refused(seed):
     generator = np.random.default_rng(seed)
-    source, target = uneven(generator), uneven(generator)
+    source, target = apart(generator, False), apart(generator, False)
     with pytest.raises(InvalidValueError, match=r"100 steps .* more steps, or the solver 'exact'"):
         normalising_map(source, target, solver="rk4")
     assert (np.diff(normalising_map(source, target)(dense(source))) > 0).all()

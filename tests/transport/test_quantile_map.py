@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixtures import mixtures, random_mixture
 from scipy import optimize, stats
 
-from ndflow import Affine, GaussianMixture, InvalidValueError
-from ndflow.transport import Flow, LinearTails, QuantileMap, divergence
+from ndflow import GaussianMixture
+from ndflow.transport import Flow, LinearTails, QuantileMap
 
 INNER = np.linspace(0.0005, 0.9995, 101)
 two_mixtures = st.tuples(mixtures(1), mixtures(1))
@@ -27,18 +27,15 @@ def derivative(function, x, h):
 
 def test_it_agrees_with_a_bracketed_root_of_scipys_distribution_functions():
     generator = np.random.default_rng(0)
-    for _ in range(10):
-        source, target = (random_mixture(generator, 4) for _ in range(2))
+    source, target = (random_mixture(generator, 4) for _ in range(2))
 
-        def cdf(mixture, x):
-            sds = mixture.precisions[:, 0, 0] ** -0.5
-            return float(mixture.weights @ stats.norm.cdf(x, mixture.means[:, 0], sds))
+    def cdf(mixture, x):
+        sds = mixture.precisions[:, 0, 0] ** -0.5
+        return float(mixture.weights @ stats.norm.cdf(x, mixture.means[:, 0], sds))
 
-        for x in source.quantile(INNER[::10]):
-            truth = optimize.brentq(
-                lambda y, x=x, s=source, t=target: cdf(t, y) - cdf(s, x), -20, 20, xtol=1e-14
-            )
-            assert QuantileMap(source, target)(x) == pytest.approx(truth, abs=1e-10)
+    for x in source.quantile(INNER[::10]):
+        truth = optimize.brentq(lambda y, x=x: cdf(target, y) - cdf(source, x), -20, 20, xtol=1e-14)
+        assert QuantileMap(source, target)(x) == pytest.approx(truth, abs=1e-10)
 
 
 def test_between_gaussians_it_is_the_straight_line_however_far_out():
@@ -51,33 +48,27 @@ def test_between_gaussians_it_is_the_straight_line_however_far_out():
 
 
 @given(two_mixtures)
-def test_its_inverse_undoes_it_to_1e_10_sd(pair):
+def test_it_conserves_mass_and_its_inverse_undoes_it(pair):
     source, target = pair
     x = source.quantile(INNER)
     f = QuantileMap(source, target)
-    assert np.abs(f.inverse()(f(x)) - x).max() < 1e-10 * sd(source)
-    np.testing.assert_allclose(
-        f.inverse().log_det_jacobian(f(x)), -f.log_det_jacobian(x), atol=1e-9
-    )
-
-
-@given(two_mixtures)
-def test_it_conserves_mass(pair):
-    source, target = pair
-    x = source.quantile(INNER)
-    f = QuantileMap(source, target)
+    y, log_slope = f.with_log_det_jacobian(x)
     # All the mass below x ends below f(x), ...
-    np.testing.assert_allclose(target.cdf(f(x)), source.cdf(x), rtol=1e-10)
+    np.testing.assert_allclose(target.cdf(y), source.cdf(x), rtol=1e-10)
     # ... and so q0 = |f'| q1∘f, where f' is the slope that the map really has.
     slope = derivative(f, x, 1e-3 * sd(source))
-    np.testing.assert_allclose(slope * target.pdf(f(x)), source.pdf(x), rtol=1e-6)
-    np.testing.assert_allclose(slope, np.exp(f.log_det_jacobian(x)), rtol=1e-6)
+    np.testing.assert_allclose(slope * target.pdf(y), source.pdf(x), rtol=1e-6)
+    np.testing.assert_allclose(slope, np.exp(log_slope), rtol=1e-6)
+    back, back_log_slope = f.inverse().with_log_det_jacobian(y)
+    assert np.abs(back - x).max() < 1e-10 * sd(source)
+    np.testing.assert_allclose(back_log_slope, -log_slope, atol=1e-9)
 
 
+@settings(max_examples=20)
 @given(two_mixtures)
 def test_it_is_strictly_increasing_and_finite_200_sd_out(pair):
     source, target = pair
-    x = source.mean() + sd(source) * np.linspace(-200, 200, 4001)
+    x = source.mean() + sd(source) * np.linspace(-200, 200, 1001)
     f = QuantileMap(source, target)
     assert np.isfinite(f(x)).all()
     assert (np.diff(f(x)) > 0).all()
@@ -86,32 +77,14 @@ def test_it_is_strictly_increasing_and_finite_200_sd_out(pair):
 
 @given(mixtures(1))
 def test_from_a_density_to_itself_it_is_the_identity(mixture):
-    x = mixture.mean() + sd(mixture) * np.linspace(-200, 200, 101)
-    assert (QuantileMap(mixture, mixture)(x) == x).all()
-    again = GaussianMixture(mixture.weights, mixture.means, mixture.precisions)
-    assert (QuantileMap(mixture, again)(x) == x).all()
-    assert (QuantileMap(mixture, again).log_det_jacobian(x) == 0).all()
-
-
-@given(mixtures(1))
-def test_a_density_written_in_another_order_is_still_the_same_density(mixture):
-    turned = GaussianMixture(mixture.weights[::-1], mixture.means[::-1], mixture.precisions[::-1])
     x = mixture.quantile(INNER)
-    assert divergence(mixture, turned) < 1e-14
+    same = GaussianMixture(mixture.weights, mixture.means, mixture.precisions)
+    assert (QuantileMap(mixture, same)(x) == x).all()
+    turned = GaussianMixture(mixture.weights[::-1], mixture.means[::-1], mixture.precisions[::-1])
     assert np.abs(QuantileMap(mixture, turned)(x) - x).max() < 1e-10 * sd(mixture)
 
 
-def test_several_channels_are_refused():
-    one, two = (random_mixture(np.random.default_rng(0), 2, d) for d in (1, 2))
-    with pytest.raises(InvalidValueError, match="target must have one channel; use a Flow"):
-        QuantileMap(one, two)
-    with pytest.raises(InvalidValueError, match="must have one channel"):
-        QuantileMap(two, one)
-
-
-# Straight tails.
-
-
+@settings(max_examples=20)
 @given(two_mixtures, st.sampled_from(["exact", "flow", "inverse"]))
 def test_tails_are_straight_continuous_and_as_steep_as_the_end(pair, kind):
     source, target = pair
@@ -138,29 +111,6 @@ def test_tails_are_straight_continuous_and_as_steep_as_the_end(pair, kind):
     inside = np.linspace(low, high, 50)
     assert (f(inside) == f.inner(inside)).all()
     np.testing.assert_array_equal(f.log_det_jacobian(inside), f.inner.log_det_jacobian(inside))
-
-
-@given(two_mixtures)
-def test_straight_tails_are_undone_by_the_inverse(pair):
-    source, target = pair
-    low, high = source.quantile([0.0005, 0.9995]).tolist()
-    f = LinearTails(QuantileMap(source, target), low, high)
-    x = source.mean() + sd(source) * np.linspace(-200, 200, 801)
-    assert np.isfinite(f(x)).all()
-    assert (np.diff(f(x)) > 0).all()
-    assert (np.abs(f.inverse()(f(x)) - x) <= 1e-10 * np.maximum(sd(source), np.abs(x))).all()
-    np.testing.assert_allclose(
-        f.inverse().log_det_jacobian(f(x)), -f.log_det_jacobian(x), atol=1e-9
-    )
-
-
-def test_an_invalid_range_is_refused():
-    line = Affine(2.0, 0.0)
-    for low, high in ((1.0, 1.0), (2.0, 1.0)):
-        with pytest.raises(InvalidValueError, match="low must be less than high"):
-            LinearTails(line, low, high)
-    for low, high, name in ((np.nan, 1.0, "low"), (0.0, np.inf, "high")):
-        with pytest.raises(InvalidValueError, match=f"^{name} must be"):
-            LinearTails(line, low, high)
-    with pytest.raises(InvalidValueError, match="inner must have one channel, not 2"):
-        LinearTails(Affine(np.eye(2), np.zeros(2)), 0.0, 1.0)
+    if kind == "exact":
+        x = np.concatenate([inside, [low - 100 * width, high + 100 * width]])
+        assert (np.abs(f.inverse()(f(x)) - x) <= 1e-10 * np.maximum(width, np.abs(x))).all()

@@ -100,8 +100,7 @@ def _coordinates(moments: Moments) -> FloatArray:
     factors = gaussian.cholesky(covariances)
     diagonals = gaussian.diagonals(factors)
     np.log(diagonals, out=diagonals)
-    tail = (np.log(moments.concentration),)
-    return np.concatenate((np.log(mass), moments.mean.ravel(), factors.ravel(), tail))
+    return np.concatenate((np.log(mass), moments.mean.ravel(), factors.ravel()))
 
 
 def _moments(v: FloatArray, like: Moments, data: Data) -> Moments:
@@ -110,13 +109,12 @@ def _moments(v: FloatArray, like: Moments, data: Data) -> Moments:
     means_end = components * (1 + d)
     mass = np.maximum(np.exp(np.minimum(v[:components], 50.0)) - _TINY_MASS, 0.0)
     mass *= np.add.reduce(data.counts) / np.add.reduce(mass)
-    lower = v[means_end:-1].reshape(components, d, d).copy()
+    lower = v[means_end:].reshape(components, d, d).copy()
     diagonals = gaussian.diagonals(lower)
     np.exp(np.minimum(np.maximum(diagonals, -25.0), 25.0), out=diagonals)
     scatter = gaussian.product(lower, np.swapaxes(lower, 1, 2))
     scatter *= mass[:, np.newaxis, np.newaxis]
-    concentration = float(np.exp(min(max(v[-1], -25.0), 25.0)))
-    return Moments(mass, v[components:means_end].reshape(components, d), scatter, concentration)
+    return Moments(mass, v[components:means_end].reshape(components, d), scatter)
 
 
 def _information(moments: Moments) -> FloatArray:
@@ -126,4 +124,4 @@ def _information(moments: Moments) -> FloatArray:
     means = column / (gaussian.diagonals(moments.scatter) / column + _TINY_VARIANCE)
     factors = means[:, :, np.newaxis].repeat(means.shape[1], axis=2)
     gaussian.diagonals(factors)[:] = 2 * column
-    return np.concatenate((mass, means.ravel(), factors.ravel(), (1.0,)))
+    return np.concatenate((mass, means.ravel(), factors.ravel()))

@@ -8,7 +8,7 @@ The fit is deterministic and treats the histogram as one weighted sample:
    scale of the counts: two million voxels, taken as two million independent draws, would call
    for components that follow wiggles. `effective_count` says how much evidence a scan is worth;
 3. channels are standardised, and their signs chosen such that they are skewed to the right. The
-   prior comes from the data: m0 is their mean, κ0 the prior strength, ``ν0 = d + 3``, and
+   prior comes from the data: m0 is their mean, ``κ0 = 0.1``, ``ν0 = d + 3``, and
    ``E Λ = (1 + κ0)/κ0 · Cov⁻¹``. So the fit commutes with a change of units, including their sign:
    ``fit(a·x + b)`` is ``fit(x)`` transformed by ``a·x + b``. (There are two exceptions: data that
    are exactly symmetric look the same with either sign, but their fit may not be symmetric; and
@@ -45,7 +45,8 @@ _SEARCH_BINS = 200  # that a search needs at least, for the evidence of ten thou
 _FEW = 4  # components
 _GLANCE, _HOPELESS = 8, 100.0  # after so many sweeps, a deficit of so many nats is not made up
 _CLEARLY = 10.0  # nats by which few components must win: matching can use the others
-_MAX_SWEEPS = 5000
+_TOLERANCE, _MAX_SWEEPS = 1e-2, 5000  # nats that a step must gain, or it counts as none
+_STRENGTH = 0.1  # κ0, how many voxels the prior mean is worth
 _LIGHTEST = 1e-3  # weight below which a component is pruned
 _LEAST_MASS = 0.5  # voxels, of tempered counts, below which a component is empty
 _MAX_TRUNCATION = 500  # what is fitted can be stored, see `MAX_STORED`
@@ -88,11 +89,8 @@ def fit(
     histogram: Histogram,
     *,
     concentration: float = 2.0,
-    concentration_prior: tuple[float, float] | None = None,
     truncation: int = 20,
     effective_count: float = 1e4,
-    prior_strength: float = 0.1,
-    tolerance: float = 1e-2,
     start: GaussianMixture | None = None,
 ) -> Fit:
     """Fit a Dirichlet-process Gaussian mixture to a histogram.
@@ -101,12 +99,8 @@ def fit(
     ----------
     histogram : the data.
     concentration : α; larger values expect more components.
-    concentration_prior : shape and rate of a Gamma prior on α, which is then inferred, starting
-        from `concentration`. By default α is fixed.
     truncation : T, the largest possible number of components.
     effective_count : how many independent voxels the histogram is worth at most.
-    prior_strength : κ0, how many voxels the prior mean is worth.
-    tolerance : stop when three steps in a row gain less than this many nats each.
     start : start from this mixture of at most `truncation` components, for example the fit of a
         similar scan, instead of searching for a starting point.
 
@@ -135,14 +129,6 @@ def fit(
     """
     whole(truncation, "truncation", 1, _MAX_TRUNCATION)
     alpha = positive(concentration, "concentration")
-    if concentration_prior is not None:
-        shape, rate = concentration_prior
-        concentration_prior = (
-            positive(shape, "the shape of concentration_prior"),
-            positive(rate, "the rate of concentration_prior"),
-        )
-    kappa = positive(prior_strength, "prior_strength")
-    positive(tolerance, "tolerance")
     used = condensed(trimmed(histogram))
     counts = used.counts * min(1.0, positive(effective_count, "effective_count") / used.total)
     centre, scale = _standardisation(used)
@@ -151,17 +137,18 @@ def fit(
     dof = used.channels + 3.0
     prior = Prior(
         concentration=alpha,
-        strength=kappa,
+        strength=_STRENGTH,
         dof=dof,
-        scale=dof * kappa / (1 + kappa) * used.covariance() / np.outer(scale, scale),
-        gamma=concentration_prior,
+        scale=dof * _STRENGTH / (1 + _STRENGTH) * used.covariance() / np.outer(scale, scale),
     )
     if start is None:
         rough = _rough(data, np.abs(used.widths / scale))
         begin = _searched(rough, prior, truncation)
-        climbed = _climb_sorted(data, prior, begin, tolerance)
     else:
-        climbed = _from_mixture(data, prior, truncation, tolerance, start, centre, scale)
+        moved = start.transformed(np.diag(1 / scale), -centre / scale)
+        r = np.moveaxis(moved.responsibilities(data.x).reshape(-1, moved.components), 1, 0)
+        begin = padded(by_mass(moments_under(data, r, moved.means)), truncation)
+    climbed = _climb_sorted(data, prior, begin)
     units = float(counts.sum() * np.log(np.abs(scale)).sum())
     return Fit(
         mixture=_mixture(prior, climbed.moments, used, centre, scale),
@@ -209,7 +196,7 @@ def _rough(data: Data, widths: FloatArray) -> Data:
 
 def _searched(data: Data, prior: Prior, truncation: int) -> Moments:
     """Return a starting point: components merged from many, or few components from the outset."""
-    first = divided(data, truncation, prior.concentration)
+    first = divided(data, truncation)
     for _ in range(_FIRST_SWEEPS):
         bound, first = sweep(data, prior, first)
     simpler = padded(merged(data, prior, first), truncation)
@@ -224,8 +211,7 @@ def _best_of_few(data: Data, prior: Prior, truncation: int, least: float) -> Mom
     """Start from four components or fewer: merging can miss that so few are enough."""
     best = None
     for count in range(min(_FEW, truncation), 0, -1):
-        cells = divided(data, count, prior.concentration)
-        glance = climb(data, prior, cells, _SEARCH_TOLERANCE, _GLANCE)
+        glance = climb(data, prior, divided(data, count), _SEARCH_TOLERANCE, _GLANCE)
         if glance.bounds[-1] < least - _HOPELESS:
             break  # even fewer components are even worse
         few = climb(data, prior, glance.moments, _SEARCH_TOLERANCE, _SEARCH_SWEEPS).moments
@@ -236,34 +222,19 @@ def _best_of_few(data: Data, prior: Prior, truncation: int, least: float) -> Mom
     return best
 
 
-def _from_mixture(
-    data: Data,
-    prior: Prior,
-    truncation: int,
-    tolerance: float,
-    start: GaussianMixture,
-    centre: FloatArray,
-    scale: FloatArray,
-) -> Climb:
-    moved = start.transformed(np.diag(1 / scale), -centre / scale)
-    r = np.moveaxis(moved.responsibilities(data.x).reshape(-1, moved.components), 1, 0)
-    begin = by_mass(moments_under(data, r, moved.means, prior.concentration))
-    return _climb_sorted(data, prior, padded(begin, truncation), tolerance)
-
-
-def _climb_sorted(data: Data, prior: Prior, begin: Moments, tolerance: float) -> Climb:
+def _climb_sorted(data: Data, prior: Prior, begin: Moments) -> Climb:
     """Climb, and climb again from the components sorted by mass for as long as that helps.
 
     The prior prefers heavy components first, but the last stick is special: sorting can also
     lower the bound, so it is kept only if the bound rises.
     """
-    result = climb(data, prior, begin, tolerance, _MAX_SWEEPS)
+    result = climb(data, prior, begin, _TOLERANCE, _MAX_SWEEPS)
     while result.converged and len(result.bounds) < _MAX_SWEEPS:
         ordered = by_mass(result.moments)
         bound, _ = sweep(data, prior, ordered)
-        if not bound > result.bounds[-1] + tolerance:
+        if not bound > result.bounds[-1] + _TOLERANCE:
             break
-        again = climb(data, prior, ordered, tolerance, _MAX_SWEEPS)
+        again = climb(data, prior, ordered, _TOLERANCE, _MAX_SWEEPS)
         result = again._replace(bounds=result.bounds + again.bounds)
     return result
 
@@ -304,8 +275,8 @@ def _status(climbed: Climb) -> Status:
     message = f"converged after {sweeps} sweeps"
     if not climbed.converged:
         message = (
-            f"still rising after {sweeps} sweeps; the mixture is usable, and a larger tolerance "
-            f"or a smaller effective_count stops earlier"
+            f"still rising after {sweeps} sweeps; the mixture is usable, and a smaller "
+            f"effective_count stops earlier"
         )
     return Status(climbed.converged, sweeps, message)
 
@@ -324,14 +295,13 @@ def _status(climbed: Climb) -> Status:
 # that comparison have the same number of components, because the bound depends on it: a merged
 # pair leaves an empty component behind, which is removed only afterwards.
 
-_SETTLING = 1  # sweeps after a merge, before the next is considered
 _TRIAL = 20  # sweeps in which a merge must prove itself
 _AT_ONCE = 1 << 16  # array elements of the pairs on trial together, which fit the processor's cache
 _WORTH = 1.5  # nats that a merge must gain by then: a match can use the components
 _EMPTY = 1.0  # a component with less than one point counts as empty
 
 
-def divided(data: Data, components: int, concentration: float) -> Moments:
+def divided(data: Data, components: int) -> Moments:
     """Return the moments of `components` cells with equal shares of the square root of counts."""
     cells = np.empty(len(data.counts), dtype=np.intp)
     root = np.sqrt(data.counts)
@@ -350,12 +320,12 @@ def divided(data: Data, components: int, concentration: float) -> Moments:
         todo += [(order[:cut], first, half), (order[cut:], first + half, share - half)]
     belongs = (cells == np.arange(components)[:, np.newaxis]).astype(np.float64)
     about = np.zeros((components, data.x.shape[1]))
-    return by_mass(moments_under(data, belongs, about, concentration))
+    return by_mass(moments_under(data, belongs, about))
 
 
 def by_mass(moments: Moments) -> Moments:
     """Return the moments with the heaviest component first, as the prior prefers."""
-    return _chosen(moments, np.argsort(-moments.mass, kind="stable"))
+    return _picked(moments, np.argsort(-moments.mass, kind="stable"))
 
 
 def padded(moments: Moments, components: int) -> Moments:
@@ -366,7 +336,6 @@ def padded(moments: Moments, components: int) -> Moments:
         np.concatenate([moments.mass, np.zeros(missing)]),
         np.concatenate([moments.mean, np.zeros((missing, d))]),
         np.concatenate([moments.scatter, np.zeros((missing, d, d))]),
-        moments.concentration,
     )
 
 
@@ -376,8 +345,7 @@ def merged(data: Data, prior: Prior, moments: Moments) -> Moments:
     for _ in range(2 * len(moments.mass)):
         if len(here.mass) == 1:
             break
-        for _ in range(_SETTLING):
-            _, here = sweep(data, prior, here)
+        _, here = sweep(data, prior, here)  # settle after the last merge
         bound, _ = sweep(data, prior, here)
         pairs, scores = _ranked_pairs(data, prior, here)
         better = _all_promising(data, prior, here, bound, pairs[scores > 0])
@@ -427,7 +395,8 @@ def _proven(
     data: Data, prior: Prior, here: Moments, goal: float, pairs: NDArray[np.intp]
 ) -> Moments | None:
     """Try several merges at once; return the moments after the first that reaches the goal."""
-    trials = _stacked([_joined(here, pair[np.newaxis]) for pair in pairs])
+    merges = [_joined(here, pair[np.newaxis]) for pair in pairs]
+    trials = Moments(*(np.stack(parts) for parts in zip(*merges, strict=True)))
     last: FloatArray | float = -np.inf
     best = None
     for left in range(_TRIAL, 0, -1):
@@ -489,19 +458,17 @@ def _scores(
     disorder = r * np.log(r)
     both = r[one] + r[two]
     lost = (data.counts * (disorder[one] + disorder[two] - both * np.log(both))).sum(axis=1)
-    mass, mean, scatter = _pooled(here, one, two)
-    alone = _log_marginal(prior, here.mass, here.mean, here.scatter)
-    together = _log_marginal(prior, mass, mean, scatter)
+    pooled = _pooled(here, one, two)
+    alone, together = _log_marginal(prior, here), _log_marginal(prior, pooled)
     size = special.xlogy(here.mass, here.mass)
-    sticks = special.xlogy(mass, mass) - size[one] - size[two]
+    sticks = special.xlogy(pooled.mass, pooled.mass) - size[one] - size[two]
     result: FloatArray = lost + together - alone[one] - alone[two] + sticks
     return result
 
 
-def _log_marginal(
-    prior: Prior, mass: FloatArray, mean: FloatArray, scatter: FloatArray
-) -> FloatArray:
+def _log_marginal(prior: Prior, moments: Moments) -> FloatArray:
     """Return the log evidence of each component's points, up to a constant per point."""
+    mass, mean, scatter = moments
     d = mean.shape[1]
     kappa, dof = prior.strength + mass, prior.dof + mass
     pull = (prior.strength * mass / kappa)[:, np.newaxis, np.newaxis]
@@ -515,10 +482,8 @@ def _log_marginal(
     return result
 
 
-def _pooled(
-    here: Moments, one: NDArray[np.intp], two: NDArray[np.intp]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the mass, mean and scatter of pairs of components taken together."""
+def _pooled(here: Moments, one: NDArray[np.intp], two: NDArray[np.intp]) -> Moments:
+    """Return the moments of pairs of components taken together."""
     a, b = here.mass[one], here.mass[two]
     mass = a + b
     mean = (a[:, np.newaxis] * here.mean[one] + b[:, np.newaxis] * here.mean[two]) / mass[
@@ -526,35 +491,24 @@ def _pooled(
     ]
     apart = gaussian.outer(here.mean[one] - here.mean[two])
     pull = (a * b / mass)[:, np.newaxis, np.newaxis]
-    return mass, mean, here.scatter[one] + here.scatter[two] + pull * apart
+    return Moments(mass, mean, here.scatter[one] + here.scatter[two] + pull * apart)
 
 
 def _joined(here: Moments, pairs: NDArray[np.intp]) -> Moments:
     """Return the moments with pairs pooled, each replaced by one component and an empty one."""
     alone = np.ones(len(here.mass), dtype=bool)
     alone[pairs] = False
-    kept = _chosen(here, np.flatnonzero(alone))
-    pooled = _pooled(here, pairs[:, 0], pairs[:, 1])
-    mass, mean, scatter = (np.concatenate([k, p]) for k, p in zip(kept[:3], pooled, strict=True))
-    return padded(by_mass(Moments(mass, mean, scatter, here.concentration)), len(here.mass))
+    both = _picked(here, alone), _pooled(here, pairs[:, 0], pairs[:, 1])
+    fewer = Moments(*(np.concatenate(parts) for parts in zip(*both, strict=True)))
+    return padded(by_mass(fewer), len(here.mass))
 
 
-def _stacked(several: list[Moments]) -> Moments:
-    return Moments(*(np.stack(parts) for parts in zip(*several, strict=True)))
-
-
-def _picked(several: Moments, which: int | NDArray[np.bool_]) -> Moments:
-    return Moments(*(np.asarray(part)[which] for part in several))
+def _picked(moments: Moments, which: int | NDArray[np.bool_] | NDArray[np.intp]) -> Moments:
+    return Moments(*(part[which] for part in moments))
 
 
 def _occupied(moments: Moments) -> Moments:
     chosen = np.flatnonzero(moments.mass > _EMPTY)
     if not chosen.size:
         chosen = np.argsort(-moments.mass, kind="stable")[:1]
-    return by_mass(_chosen(moments, chosen))
-
-
-def _chosen(moments: Moments, which: NDArray[np.intp]) -> Moments:
-    return Moments(
-        moments.mass[which], moments.mean[which], moments.scatter[which], moments.concentration
-    )
+    return by_mass(_picked(moments, chosen))

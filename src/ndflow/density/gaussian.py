@@ -140,20 +140,16 @@ def monomials(x: FloatArray) -> FloatArray:
     return np.concatenate([np.ones((1, len(x))), columns, columns[one] * columns[two]])
 
 
-def coefficients(
-    constant: FloatArray, linear: FloatArray, matrices: FloatArray | None = None
-) -> FloatArray:
+def coefficients(constant: FloatArray, linear: FloatArray, matrices: FloatArray) -> FloatArray:
     """Return ``c + bᵀ x + xᵀ M x`` as coefficients of `monomials`, ``(…, K, F)``.
 
     Constants are ``(…, K)``, linear parts ``(…, K, d)``, matrices ``(…, K, d, d)``, not necessarily
-    symmetric; without them, the coefficients of squares are left out.
+    symmetric.
     """
-    parts = [constant[..., np.newaxis], linear]
-    if matrices is not None:
-        one, two = np.triu_indices(linear.shape[-1])
-        both = matrices + np.swapaxes(matrices, -1, -2)
-        parts.append(np.where(one == two, 0.5, 1.0) * both[..., one, two])
-    return np.concatenate(parts, axis=-1)
+    one, two = np.triu_indices(linear.shape[-1])
+    both = matrices + np.swapaxes(matrices, -1, -2)
+    squares = np.where(one == two, 0.5, 1.0) * both[..., one, two]
+    return np.concatenate([constant[..., np.newaxis], linear, squares], axis=-1)
 
 
 def quadratic_at(

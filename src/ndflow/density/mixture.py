@@ -345,16 +345,6 @@ class GaussianMixture(Value):
         flat, shape = points(x, 1)
         return self._scores.tail(self._scores.standardised(flat[:, 0])).reshape(shape)
 
-    def logcdf(self, x: ArrayLike) -> FloatArray:
-        """Return ``ln F`` at each point, accurate far into the lower tail."""
-        flat, shape = points(x, 1)
-        return self._scores.log_tail(self._scores.standardised(flat[:, 0])).reshape(shape)
-
-    def logsf(self, x: ArrayLike) -> FloatArray:
-        """Return ``ln (1 − F)`` at each point, accurate far into the upper tail."""
-        flat, shape = points(x, 1)
-        return self._scores.log_tail(-self._scores.standardised(flat[:, 0])).reshape(shape)
-
     def quantile(self, probability: ArrayLike) -> FloatArray:
         """Return quantiles: the points below which given shares of the mass lie.
 
@@ -378,12 +368,16 @@ class GaussianMixture(Value):
         return self._scores.inverse(want.ravel()).reshape(want.shape)
 
 
-def shares_of(weights: ArrayLike | None, count: int) -> FloatArray:
-    """Return the weights of `count` things, equal by default, as shares that sum to 1."""
+def checked_weights(weights: ArrayLike | None, count: int) -> FloatArray:
+    """Return the weights of `count` things, equal by default."""
     given = real_array(np.ones(count) if weights is None else weights, "weights", count)
-    if (given < 0).any() or not given.sum() > 0:
-        raise InvalidValueError("weights must be one or more, not negative, nor all zero")
-    return np.asarray(given / given.sum())
+    with np.errstate(over="ignore"):
+        total = given.sum()
+    if (given < 0).any() or not 0 < total < np.inf:
+        raise InvalidValueError(
+            "weights must be one or more, not negative, nor all zero, with a finite sum"
+        )
+    return given
 
 
 def stack(mixtures: Sequence[GaussianMixture], weights: ArrayLike | None = None) -> GaussianMixture:
@@ -412,7 +406,8 @@ def stack(mixtures: Sequence[GaussianMixture], weights: ArrayLike | None = None)
     """
     if len({m.channels for m in mixtures}) != 1:
         raise InvalidValueError("mixtures must be one or more, with the same number of channels")
-    shares = shares_of(weights, len(mixtures))
+    given = checked_weights(weights, len(mixtures))
+    shares = given / given.sum()
     together = np.concatenate([s * m.weights for s, m in zip(shares, mixtures, strict=True)])
     return GaussianMixture(
         together / together.sum(),

@@ -19,16 +19,13 @@ and given those, the responsibilities are ``r ∝ ρ`` with
     E ln|Λ| = Σ_i ψ((ν + 1 − i)/2) + d ln 2 + ln|W|                                      (5)
 
 Right after (4) the lower bound on the evidence is ``Σ_n c_n ln Σ_t ρ_nt`` minus the
-Kullback–Leibler divergences of the posterior from the prior: of the sticks (6), of the components
-(7) and, if the concentration has a Gamma prior of its own, of the concentration (8). The bound is
-thus a function of the moments alone, which is what lets `ndflow.density.climb` extrapolate them
-safely.
+Kullback–Leibler divergences of the posterior from the prior: of the sticks (6) and of the
+components (7). The bound is thus a function of the moments alone, which is what lets
+`ndflow.density.climb` extrapolate them safely.
 
 The points are bins: x is the centre of a bin, and B the covariance within it, ``diag(h²/12)`` for
 widths h. It adds ``N B`` to S. Without it, components would shrink onto single bins where these are
 coarse, because the likelihood of an ever sharper peak on a point is unbounded.
-
-With a Gamma(s, ρ) prior on α, its posterior is Gamma(s + T − 1, ρ − Σ_{t<T} E ln(1 − v_t)).
 
 Moments may have leading axes, for several mixtures over the same points; all that follows from them
 then has the same axes. Sweeping a few mixtures at once costs little more than sweeping one.
@@ -56,18 +53,16 @@ class Prior:
 
     Attributes
     ----------
-    concentration : α, or its starting value if `gamma` is given.
+    concentration : α.
     strength : κ0, how many points the prior mean is worth.
     dof : ν0.
     scale : W0⁻¹, (d, d).
-    gamma : shape and rate of a Gamma prior on α, if it has one.
     """
 
     concentration: float
     strength: float
     dof: float
     scale: FloatArray
-    gamma: tuple[float, float] | None = None
 
     @cached_property
     def log_det_scale(self) -> float:
@@ -99,13 +94,12 @@ class Data(NamedTuple):
 class Moments(NamedTuple):
     """The moments of the data under the responsibilities: all that the posterior depends on.
 
-    mass (…, T) is N, mean (…, T, d) is x̄, scatter (…, T, d, d) is S; concentration (…) is E α.
+    mass (…, T) is N, mean (…, T, d) is x̄, scatter (…, T, d, d) is S.
     """
 
     mass: FloatArray
     mean: FloatArray
     scatter: FloatArray
-    concentration: FloatArray | float
 
 
 class Posterior(NamedTuple):
@@ -117,8 +111,7 @@ class Posterior(NamedTuple):
     precision: FloatArray  # E Λ = ν W, (…, T, d, d)
     log_det: FloatArray  # E ln|Λ|, (…, T)
     sticks: FloatArray  # E v, (…, T − 1)
-    concentration: FloatArray | float  # E α, (…)
-    divergence: FloatArray  # sum of (6), (7) and (8), (…)
+    divergence: FloatArray  # sum of (6) and (7), (…)
 
     def weights(self) -> FloatArray:
         """Return the expected weights E π of a single mixture, which sum to 1."""
@@ -137,23 +130,22 @@ class Posterior(NamedTuple):
 
 
 def posterior(prior: Prior, moments: Moments) -> Posterior:
-    """Return the posterior given the moments: equations (1) to (3) and (5) to (8)."""
-    mass, mean, scatter, alpha = moments
+    """Return the posterior given the moments: equations (1) to (3) and (5) to (7)."""
+    mass, mean, scatter = moments
     *several, count, d = mean.shape
     kappa = mass + prior.strength
     dof = mass + prior.dof
     # All digammas and log gammas in one call, because a call costs more than a number.
     g1 = mass[..., :-1] + 1.0
     later = np.add.accumulate(mass[..., :0:-1], axis=-1)[..., ::-1]
-    g2 = later + np.asarray(alpha)[..., np.newaxis]
+    g2 = later + prior.concentration
     halves = prior.halves(dof).reshape(*several, d * count)
     arguments = np.concatenate((g1, g2, g1 + g2, halves), axis=-1)
     psis, log_gammas = special.psi(arguments), special.gammaln(arguments)
     cut = 3 * (count - 1)
     three = (*several, 3, count - 1)
-    log_weights, sticks, concentration, stick_divergence = _sticks(
-        prior,
-        alpha,
+    log_weights, sticks, stick_divergence = _sticks(
+        prior.concentration,
         (g1, g2),
         psis[..., :cut].reshape(three),
         log_gammas[..., :cut].reshape(three),
@@ -184,7 +176,6 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
         precision=precision,
         log_det=psi + d * _LOG_2 - log_det_scale,
         sticks=sticks,
-        concentration=concentration,
         divergence=stick_divergence + component_divergence,
     )
 
@@ -196,13 +187,12 @@ def _sum(numbers: FloatArray) -> FloatArray:
 
 
 def _sticks(
-    prior: Prior,
-    alpha: FloatArray | float,
+    alpha: float,
     parameters: tuple[FloatArray, FloatArray],
     psi: FloatArray,
     log_gamma: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray | float, FloatArray]:
-    """Return E ln π, E v, E α, and the divergences (6) and (8).
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return E ln π, E v, and the divergence (6).
 
     `parameters` are g1 and g2; `psi` and `log_gamma` are taken at g1, g2 and g1 + g2.
     """
@@ -212,25 +202,10 @@ def _sticks(
     log_weights = np.zeros((*several, count + 1))
     log_weights[..., :-1] = log_v
     log_weights[..., 1:] += np.add.accumulate(log_rest, axis=-1)
-    log_alpha, hyper = np.log(alpha), 0.0
-    if prior.gamma is not None:
-        shape, rate = prior.gamma
-        new_shape, new_rate = shape + count, rate - _sum(log_rest)
-        alpha = new_shape / new_rate
-        log_alpha = special.psi(new_shape) - np.log(new_rate)
-        hyper = (
-            special.gammaln(shape)
-            - special.gammaln(new_shape)
-            + new_shape * np.log(new_rate)
-            - shape * np.log(rate)
-            + (new_shape - shape) * log_alpha
-            + (rate - new_rate) * alpha
-        )  # (8)
     log_beta = log_gamma[..., 0, :] + log_gamma[..., 1, :] - log_gamma[..., 2, :]
-    held = np.asarray(alpha)[..., np.newaxis] - g2
-    terms = (1.0 - g1) * log_v + held * log_rest + log_beta
-    divergence = hyper - count * log_alpha - _sum(terms)  # (6)
-    return log_weights, g1 / (g1 + g2), alpha, divergence
+    terms = (1.0 - g1) * log_v + (alpha - g2) * log_rest + log_beta
+    divergence = -count * np.log(alpha) - _sum(terms)  # (6)
+    return log_weights, g1 / (g1 + g2), divergence
 
 
 def expectation(data: Data, q: Posterior) -> tuple[FloatArray, Moments]:
@@ -248,26 +223,19 @@ def expectation(data: Data, q: Posterior) -> tuple[FloatArray, Moments]:
     bound = _sum(data.counts * top) - q.divergence
     terms *= (data.counts / norm)[..., np.newaxis, :]
     sums = gaussian.weighted_moments(terms, basis, q.mean)
-    return bound, _centred(data, *sums, q.mean, q.concentration)
+    return bound, _centred(data, *sums, q.mean)
 
 
-def moments_under(
-    data: Data, responsibilities: FloatArray, about: FloatArray, concentration: FloatArray | float
-) -> Moments:
+def moments_under(data: Data, responsibilities: FloatArray, about: FloatArray) -> Moments:
     """Return the moments under responsibilities (T, n); `about` are points near the means."""
     basis = gaussian.moment_basis(data.x, about)
     weighted = gaussian.weighted_moments(responsibilities * data.counts, basis, about)
-    return _centred(data, *weighted, about, concentration)
+    return _centred(data, *weighted, about)
 
 
 def _centred(
-    data: Data,
-    mass: FloatArray,
-    first: FloatArray,
-    second: FloatArray,
-    about: FloatArray,
-    concentration: FloatArray | float,
+    data: Data, mass: FloatArray, first: FloatArray, second: FloatArray, about: FloatArray
 ) -> Moments:
     shift = first / np.maximum(mass, 1e-300)[..., np.newaxis]
     scatter = second + mass[..., np.newaxis, np.newaxis] * (data.within - gaussian.outer(shift))
-    return Moments(mass, about + shift, scatter, concentration)
+    return Moments(mass, about + shift, scatter)

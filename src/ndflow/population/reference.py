@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndflow.density import GaussianMixture, fit
+from ndflow.density.mixture import checked_weights
 from ndflow.errors import InvalidValueError
 from ndflow.population.averaging import mean_density, mean_quantiles
 from ndflow.population.tissues import TissueModel
@@ -80,7 +81,6 @@ class Landmarks(Value):
 _AVERAGES = {"density": mean_density, "quantile": mean_quantiles}
 _MAX_CHANNELS = 4  # in five, the groups of an average are too few for a fit
 _ROUND = 1e-9
-_HEAVIEST = 1e100  # so that sums of weights are finite
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,12 +192,7 @@ def reference(
         raise InvalidValueError(f"average must be 'density' or 'quantile', not {short(average)}")
     if not mixtures:
         raise InvalidValueError("mixtures must hold at least one mixture to average")
-    given = np.ones(len(mixtures)) if weights is None else weights
-    heavy = real_array(given, "weights", len(mixtures)).tolist()
-    if min(heavy) < 0 or not 0 < max(heavy) <= _HEAVIEST:
-        raise InvalidValueError(
-            f"weights must not be negative, nor all zero, nor beyond {_HEAVIEST:g}"
-        )
+    heavy = checked_weights(weights, len(mixtures)).tolist()
     together = _together(mixtures, heavy)
     d = together[0][0].channels
     if any(mixture.channels != d for mixture, _ in together):

@@ -29,7 +29,7 @@ should be kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,12 +37,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndflow.density import GaussianMixture, fit, stack
-from ndflow.density.mixture import shares_of
+from ndflow.density.mixture import checked_weights
 from ndflow.errors import InvalidValueError
 from ndflow.population.averaging import Density, Pushforward, mean_density
 from ndflow.transport import Affine, IntensityMap, align
 from ndflow.transport.optimise import minimise
-from ndflow.values import FloatArray, Value, einsum, instance, positive, real_array
+from ndflow.values import FloatArray, Value, einsum, positive, real_array
 
 TISSUES = ("CSF", "GM", "WM")  # the order in all arrays, by brightness in T1w images
 
@@ -146,7 +146,7 @@ class TissueModel(Value):
 
 def tissue_model(
     scans: Sequence[Tissues],
-    map_of: Callable[[int], IntensityMap] | None = None,
+    maps: Sequence[IntensityMap] | None = None,
     *,
     weights: ArrayLike | None = None,
 ) -> TissueModel:
@@ -154,9 +154,9 @@ def tissue_model(
 
     Parameters
     ----------
-    scans : the tissues of each scan; iterated over several times, one scan after the other.
-    map_of : returns the map that takes a scan, given by its index, to the space of the reference.
-        Default: the alignment that the module describes.
+    scans : the tissues of each scan.
+    maps : those that take each scan to the space of the reference. Default: the alignments that the
+        module describes.
     weights : the weight of each scan, equal by default.
 
     Raises
@@ -175,43 +175,28 @@ def tissue_model(
     >>> tissue_model(scans)
     TissueModel(CSF 20%, GM 50%, WM 30%, from maps)
     """
-    shares = shares_of(weights, len(scans))
+    given = checked_weights(weights, len(scans))
+    shares = np.asarray(given / given.sum())
     proportions = np.array([scan.proportions for scan in scans])
     mean = einsum("n,ng->g", shares, proportions)
     mean /= mean.sum()
-    has_own_space = map_of is None
-    if map_of is None:
-        map_of = [align(stack(scan.densities, mean)) for scan in scans].__getitem__
-    densities = tuple(
-        fit(mean_density(_Moved(scans, map_of, tissue, shares))).mixture
-        for tissue in range(len(TISSUES))
-    )
-    model = TissueModel(densities, mean, _covariance(proportions, shares))
-    return model.transformed(align(model.target(mean))) if has_own_space else model
+    ways = maps or [align(stack(scan.densities, mean)) for scan in scans]
+    densities = []
+    for tissue in range(len(TISSUES)):
+        moved = [
+            _mapped(scan.densities[tissue], way) for scan, way in zip(scans, ways, strict=True)
+        ]
+        average = mean_density(list(zip(moved, shares.tolist(), strict=True)))
+        densities.append(fit(average).mixture)
+    model = TissueModel(tuple(densities), mean, _covariance(proportions, shares))
+    return model if maps else model.transformed(align(model.target(mean)))
 
 
-class _Moved(Sequence[tuple[Density, float]]):
-    """The densities of one tissue in the space of the reference, and their shares."""
-
-    def __init__(
-        self,
-        scans: Sequence[Tissues],
-        map_of: Callable[[int], IntensityMap],
-        tissue: int,
-        shares: FloatArray,
-    ) -> None:
-        self._scans, self._map_of, self._tissue, self._shares = scans, map_of, tissue, shares
-
-    def __len__(self) -> int:
-        return len(self._scans)
-
-    def __getitem__(self, place: int) -> tuple[Density, float]:  # type: ignore[override]
-        if not place < len(self):
-            raise IndexError(place)
-        imap, mixture = self._map_of(place), self._scans[place].densities[self._tissue]
-        if isinstance(imap, Affine):
-            return mixture.transformed(imap.matrix, imap.offset), float(self._shares[place])
-        return Pushforward(mixture, imap), float(self._shares[place])
+def _mapped(mixture: GaussianMixture, imap: IntensityMap) -> Density:
+    """Return the density of a tissue in the space of the reference."""
+    if isinstance(imap, Affine):
+        return mixture.transformed(imap.matrix, imap.offset)
+    return Pushforward(mixture, imap)
 
 
 def tissues_from_components(reference: GaussianMixture) -> TissueModel:
@@ -275,8 +260,6 @@ def _covariance(proportions: FloatArray, shares: FloatArray) -> FloatArray:
 
 def _densities(given: Sequence[GaussianMixture]) -> tuple[GaussianMixture, ...]:
     densities = tuple(given)
-    for density in densities:
-        instance(density, "each density", GaussianMixture)
     if len(densities) != len(TISSUES) or any(d.channels != 1 for d in densities):
         raise InvalidValueError("densities must be three, of CSF, GM and WM, with one channel each")
     return densities
@@ -391,7 +374,6 @@ def adapted_proportions(
     end = minimise(
         objective,
         start,
-        accepted=lambda _: None,
         value_tolerance=_TOLERANCE,
         gradient_tolerance=_TOLERANCE,
         iterations=_ITERATIONS,

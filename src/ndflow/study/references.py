@@ -340,7 +340,7 @@ def _tissues(
         return imap if units is None else Chain((imap, units.inverse()))
 
     maps = [to_reference(scan) for scan in known]
-    return tissue_model(tissues, maps.__getitem__, weights=weights.for_scans(known))
+    return tissue_model(tissues, maps, weights=weights.for_scans(known))
 
 
 def _proportions_by_site(scans: Sequence[Subject], models: Models) -> dict[str, FloatArray]:

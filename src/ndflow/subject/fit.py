@@ -66,10 +66,7 @@ class FitOptions(TypedDict, total=False):
     exclude: Source | None
     effective_count: float
     concentration: float
-    concentration_prior: tuple[float, float] | None
     truncation: int
-    prior_strength: float
-    tolerance: float
     start: GaussianMixture | None
     max_bytes: int
 
@@ -98,10 +95,7 @@ def fit(
     exclude: Source | None = None,
     effective_count: float = Options.effective_count,
     concentration: float = 2.0,
-    concentration_prior: tuple[float, float] | None = None,
     truncation: int = 20,
-    prior_strength: float = 0.1,
-    tolerance: float = 1e-2,
     start: GaussianMixture | None = None,
     max_bytes: int = Options.max_bytes,
 ) -> Fit | dict[str, Fit]:
@@ -118,10 +112,7 @@ def fit(
     effective_count : how many independent voxels the data are worth at most; ten times as many with
         `joint`.
     concentration : α of the Dirichlet process; larger values expect more components.
-    concentration_prior : shape and rate of a Gamma prior on α, which is then inferred.
     truncation : the largest possible number of components.
-    prior_strength : κ0, how many voxels the prior mean is worth.
-    tolerance : stop when three steps in a row gain less than this many nats each.
     start : where to start, for example the fit of a similar scan. Default: search for a start.
     max_bytes : refuse files with more bytes than this when decompressed.
 
@@ -151,10 +142,7 @@ def fit(
     chosen: dict[str, Any] = {
         "effective_count": effective_count,
         "concentration": concentration,
-        "concentration_prior": concentration_prior,
         "truncation": truncation,
-        "prior_strength": prior_strength,
-        "tolerance": tolerance,
         "start": start,
     }
     if not isinstance(data, Mapping) and joint:

@@ -1,9 +1,7 @@
 """From one density to another: alignment, matching, flows, and intensity maps."""
 
 from ndflow.transport.divergence import divergence as divergence
-from ndflow.transport.divergence import divergence_gradient as divergence_gradient
 from ndflow.transport.flow import Flow as Flow
-from ndflow.transport.joint import Meshed as Meshed
 from ndflow.transport.maps import Affine as Affine
 from ndflow.transport.maps import Chain as Chain
 from ndflow.transport.maps import IntensityMap as IntensityMap

@@ -22,7 +22,6 @@ functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -33,21 +32,6 @@ from ndflow.values import FloatArray
 
 _Three = tuple[FloatArray, FloatArray, FloatArray]
 _Kernel = Callable[[FloatArray, FloatArray], _Three]
-
-
-class Gradient(NamedTuple):
-    """A divergence and its gradients.
-
-    Attributes
-    ----------
-    value : the divergence.
-    means : (K, d), the gradient in the means of the source.
-    precisions : (K, d, d), the gradient in the precisions of the source.
-    """
-
-    value: float
-    means: FloatArray
-    precisions: FloatArray
 
 
 def divergence(source: GaussianMixture, target: GaussianMixture, objective: str = "l2") -> float:
@@ -74,34 +58,6 @@ def divergence(source: GaussianMixture, target: GaussianMixture, objective: str 
     energy = Energy(target, objective)
     value, _, _ = energy(source.weights, source.means, source.covariances)
     return max(0.0, value)  # rounding can leave −1e-18
-
-
-def divergence_gradient(
-    source: GaussianMixture, target: GaussianMixture, objective: str = "l2"
-) -> Gradient:
-    """Return the divergence with its gradients in the parameters of the source.
-
-    Parameters
-    ----------
-    source, target, objective : see `divergence`.
-
-    Returns
-    -------
-    The divergence and its gradients. That in a precision is the symmetric G with
-    ``dD = tr(G dΛ)``.
-
-    Examples
-    --------
-    >>> one = GaussianMixture([1.0], [0.0], [1.0])
-    >>> two = GaussianMixture([1.0], [1.0], [1.0])
-    >>> divergence_gradient(one, two).means.round(4)
-    array([[-0.1098]])
-    """
-    energy = Energy(target, objective)
-    value, by_mean, by_covariance = energy(source.weights, source.means, source.covariances)
-    sigma = source.covariances
-    by_precision = -gaussian.product(gaussian.product(sigma, by_covariance), sigma)
-    return Gradient(max(0.0, value), by_mean, by_precision)
 
 
 class Energy:

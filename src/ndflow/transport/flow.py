@@ -29,12 +29,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ndflow.density import GaussianMixture, gaussian, stack
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, einsum, points, whole
+from ndflow.values import FloatArray, einsum, whole
 
 _BLOCK = 4096  # points at a time, so that arrays over components stay in the cache
 _FARTHEST = 1e100  # beyond, squares overflow: points move along with the last one that is followed
@@ -102,26 +101,6 @@ class Flow(IntensityMap):
     def inverse(self) -> Flow:
         """Return the flow of the reversed path."""
         return Flow(self.target, self.source, self.steps)
-
-    def with_steps(self, steps: int) -> Flow:
-        """Return the same flow, integrated in another number of steps."""
-        return Flow(self.source, self.target, steps)
-
-    def mixture(self, t: float) -> GaussianMixture:
-        """Return the density at time t, from 0 at the source to 1 at the target."""
-        means, precisions, _, _ = self._components(t)
-        return GaussianMixture(self.source.weights, means, precisions)
-
-    def velocity(self, t: float, x: ArrayLike) -> FloatArray:
-        """Return u at time t, in the shape of `x`."""
-        flat, _ = points(x, self.channels)
-        return _velocity(self._stage(t), flat - self._middle).reshape(np.shape(x))
-
-    def divergence(self, t: float, x: ArrayLike) -> FloatArray:
-        """Return ``∇·u`` at time t, one number per point."""
-        flat, shape = points(x, self.channels)
-        both = _velocity_and_divergence(self._stage(t), flat - self._middle)
-        return both[:, -1].reshape(shape)
 
     @cached_property
     def _middle(self) -> FloatArray:

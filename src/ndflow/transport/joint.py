@@ -16,7 +16,7 @@ away than that of the maps of each channel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -43,6 +43,7 @@ from ndflow.values import FloatArray, Record, einsum, real_array
 # points are a sample.
 
 _LEVELS = (np.arange(400) + 0.5) / 400
+_DIRECTIONS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,6 @@ class Slices:
     Attributes
     ----------
     mixture : the density, with d channels.
-    directions : how many.
 
     Examples
     --------
@@ -63,7 +63,6 @@ class Slices:
     """
 
     mixture: GaussianMixture
-    directions: int = 64
 
     def distance(self, points: FloatArray) -> float:
         """Return the sliced Wasserstein distance of points from the density.
@@ -86,7 +85,7 @@ class Slices:
     def _vectors(self) -> FloatArray:
         d = self.mixture.channels
         spread = np.sqrt(np.diagonal(self.mixture.covariance()))
-        vectors = np.random.default_rng(0).standard_normal((self.directions, d))
+        vectors = np.random.default_rng(0).standard_normal((_DIRECTIONS, d))
         vectors /= np.sqrt((vectors**2).sum(axis=1, keepdims=True)) * spread
         return vectors
 
@@ -171,22 +170,17 @@ class Meshed(IntensityMap):
 
     def __repr__(self) -> str:
         """Return the number of nodes and of channels."""
-        return f"Meshed({self.nodes} nodes in {self.channels} channels)"
+        return f"Meshed({np.prod(self._shape)} nodes in {self.channels} channels)"
 
     @property
     def channels(self) -> int:
         """The number d of channels."""
         return self.flow.channels
 
-    @property
-    def nodes(self) -> int:
-        """The number of nodes."""
-        return int(np.prod(self._shape))
-
     def inverse(self) -> IntensityMap:
         """Return the flow back, on a mesh of its own."""
         points = self.flow.target.sample(_PROBES, np.random.default_rng(0))
-        return meshed(self.flow.inverse(), points, tolerance=self.tolerance).map
+        return meshed(self.flow.inverse(), points, tolerance=self.tolerance)
 
     @property
     def integrated(self) -> int:
@@ -302,31 +296,9 @@ def _nodes_along(size: FloatArray, spacing: FloatArray) -> FloatArray:
     return result
 
 
-@dataclass(frozen=True)
-class MeshedFlow:
-    """The result of `meshed`.
-
-    Attributes
-    ----------
-    map : the flow on a mesh; or as it is, where a mesh would not pay.
-    error : the largest error of the mesh at the points, as a multiple of the tolerance; 0 where
-        there is none.
-    share : of the points that are interpolated.
-    """
-
-    map: Meshed | Flow
-    error: float
-    share: float
-
-    @property
-    def flow(self) -> Flow:
-        """The flow."""
-        return self.map if isinstance(self.map, Flow) else self.map.flow
-
-
 def meshed(
     flow: Flow, points: FloatArray, *, tolerance: FloatArray, voxels: int = 1_000_000
-) -> MeshedFlow:
+) -> Meshed | Flow:
     """Put a flow on a mesh, as fine as pays for a number of voxels.
 
     With more than three channels none does: a mesh would need more nodes than there are voxels.
@@ -338,22 +310,27 @@ def meshed(
     tolerance : (d,), the largest error allowed in each channel.
     voxels : how many points are to be mapped; a mesh must save more than it costs.
 
+    Returns
+    -------
+    The flow on a mesh that is within the tolerance at all points; or as it is, where no mesh pays.
+
     Examples
     --------
     >>> from ndflow import GaussianMixture
     >>> one = GaussianMixture([0.5, 0.5], [[0.0, 0.0], [2.0, 1.0]], [np.eye(2)] * 2)
     >>> two = GaussianMixture([0.5, 0.5], [[0.0, 0.5], [2.0, 0.5]], [2 * np.eye(2)] * 2)
     >>> points = one.sample(1000, np.random.default_rng(0))
-    >>> found = meshed(Flow(one, two), points, tolerance=np.full(2, 1e-3))
-    >>> found.error < 1, found.share > 0.9
-    (True, True)
+    >>> mesh = meshed(Flow(one, two), points, tolerance=np.full(2, 1e-3))
+    >>> bool(mesh.interpolated(points).mean() > 0.9)
+    True
     """
     probes = points[:: max(1, len(points) // _PROBES)][:_PROBES]
     accurate, truth = _integrated(flow, probes, tolerance)
     low, high = np.quantile(points, _RANGE, axis=0)
     unit = np.sqrt(np.diagonal(flow.target.covariance()))
     high = np.maximum(high, low + 1e-9 * unit)
-    best, least, spent = MeshedFlow(accurate, 0.0, 0.0), float(voxels), 0.0
+    best: Meshed | Flow = accurate
+    least, spent = float(voxels), 0.0
     if 0.5 * voxels < (2 + 2 * _MARGIN) ** flow.channels:
         return best  # the nodes around a single cell cost more than they save
     for spacing in _SPACINGS.get(flow.channels, ()):
@@ -367,7 +344,7 @@ def meshed(
         error = float((np.abs(trial._mapped(probes) - truth) / tolerance).max())
         cost = (1 - share) * voxels
         if cost < least and error <= 1:
-            best, least = MeshedFlow(trial, error, share), cost
+            best, least = trial, cost
     return best
 
 
@@ -385,15 +362,15 @@ def _integrated(flow: Flow, probes: FloatArray, tolerance: FloatArray) -> tuple[
     tolerance : (d,), the largest error allowed in each channel.
     """
     steps = _FEWEST_STEPS
-    rough = flow.with_steps(steps)._mapped(probes)
+    rough = replace(flow, steps=steps)._mapped(probes)
     while steps < _MOST_STEPS:
-        fine = flow.with_steps(2 * steps)._mapped(probes)
+        fine = replace(flow, steps=2 * steps)._mapped(probes)
         if (np.abs(fine - rough) <= _STEP_SHARE * tolerance).all():
-            back = flow.with_steps(steps).inverse()._mapped(rough)
+            back = replace(flow, steps=steps).inverse()._mapped(rough)
             if (np.abs(back - probes) <= tolerance).all():
                 break
         steps, rough = 2 * steps, fine
-    return flow.with_steps(steps), rough
+    return replace(flow, steps=steps), rough
 
 
 # ── the three stages ──────────────────────────────────────────────────────────────────────────────
@@ -412,17 +389,12 @@ class JointFigures(Record):
 
     Attributes
     ----------
-    aligned, channelwise, joint, finished : the sliced Wasserstein distance of the voxels from the
-        target, in standard deviations: after alignment of mean and standard deviation alone, after
-        the maps of each channel, after the joint flow, and after the last maps of each channel.
+    aligned, channelwise, finished : the sliced Wasserstein distance of the voxels from the target,
+        in standard deviations: after alignment of mean and standard deviation alone, after the maps
+        of each channel, and after the last maps of each channel.
     kept : whether the joint flow is part of the map; it is not if it would lead away from the
         target.
-    converged : whether the match did.
     components : of the density of the mapped voxels.
-    steps : of the integration.
-    interpolated : the share of the voxels that are interpolated on a mesh; the others are
-        integrated.
-    mesh_error : the largest difference of the two, in standard deviations.
     determinants : the smallest and the largest determinant of the Jacobian of the joint flow, at
         voxels.
     moved : the root mean square displacement by the joint flow, in standard deviations.
@@ -430,14 +402,9 @@ class JointFigures(Record):
 
     aligned: float
     channelwise: float
-    joint: float
     finished: float
     kept: bool
-    converged: bool
     components: int
-    steps: int
-    interpolated: float
-    mesh_error: float
     determinants: tuple[float, float]
     moved: float
 
@@ -500,12 +467,12 @@ def joint_map(
     start = affine(sample)
     flow = Flow(*with_far_field(found.source, found.matched))
     way = meshed(flow, start, tolerance=_MESH * sd, voxels=len(voxels))
-    end, log_det = way.map.with_log_det_jacobian(start)
+    end, log_det = way.with_log_det_jacobian(start)
     after_flow = [fit(histogram(column)).mixture for column in end.T]
     last = _channel_maps(after_flow, target)
     slices = Slices(target)
     before, after, finished = (slices.distance(x) for x in (sample, end, last(end)))
-    stages: list[IntensityMap] = [first, affine, way.map, last]
+    stages: list[IntensityMap] = [first, affine, way, last]
     kept = min(after, finished) < before
     if not kept:
         stages = [first]
@@ -514,14 +481,9 @@ def joint_map(
     figures = JointFigures(
         aligned=_aligned_distance(_thinned(voxels), slices),
         channelwise=before,
-        joint=after,
         finished=finished,
         kept=kept,
-        converged=found.status.converged,
         components=fitted.components,
-        steps=way.flow.steps,
-        interpolated=way.share,
-        mesh_error=_MESH * way.error,
         determinants=(float(np.exp(log_det.min())), float(np.exp(log_det.max()))),
         moved=float(np.sqrt(np.mean((((end - start) / sd) ** 2).sum(axis=1)))),
     )

@@ -65,7 +65,6 @@ class Match(Value):
     matched : the mixture after matching, component by component; the weights are the same.
     divergences : (iterations + 1,), the divergence from the target, in units in which the target
         has unit variance.
-    objectives : (iterations + 1,), the divergence plus the regulariser. It never rises.
     status : whether the match converged.
 
     Examples
@@ -82,15 +81,11 @@ class Match(Value):
     source: GaussianMixture
     matched: GaussianMixture
     divergences: FloatArray
-    objectives: FloatArray
     status: Status
 
     def __post_init__(self) -> None:
         """Validate."""
-        self._set(
-            divergences=real_array(self.divergences, "divergences", None),
-            objectives=real_array(self.objectives, "objectives", None),
-        )
+        self._set(divergences=real_array(self.divergences, "divergences", None))
 
     def __repr__(self) -> str:
         """Return the number of components, and how the match ended."""
@@ -139,7 +134,9 @@ def match(
     array([-1.2])
     """
     gamma = positive(regularisation, "regularisation", zero=True)
-    free = _free(source, frozen)
+    free = np.ones(source.components, dtype=bool)
+    for index in frozen:
+        free[whole(index, "each index in frozen", 0, source.components - 1)] = False
     centre, scale = target.mean(), np.sqrt(np.diagonal(target.covariance()))
     shrink, shift = np.diag(1 / scale), -centre / scale
     near = source.transformed(shrink, shift)
@@ -159,43 +156,32 @@ def match(
     return Match(
         source=source,
         matched=GaussianMixture(source.weights, means, precisions),
-        divergences=np.array([value for value, _ in trace]),
-        objectives=np.array([total for _, total in trace]),
+        divergences=np.array(trace),
         status=Status(converged, taken, message),
     )
 
 
-def _free(source: GaussianMixture, frozen: Sequence[int]) -> NDArray[np.bool_]:
-    free = np.ones(source.components, dtype=bool)
-    for index in frozen:
-        whole(index, "each index in frozen", 0, source.components - 1)
-        free[index] = False
-    return free
-
-
 def _searched(
     objective: Objective, coarse: Sequence[Objective]
-) -> tuple[FloatArray, list[tuple[float, float]], bool]:
-    """Return the coordinates of the minimum, the divergences and totals on the way, and success."""
+) -> tuple[FloatArray, list[float], bool]:
+    """Return the coordinates of the minimum, the divergences on the way, and success."""
     start = objective.start()
-    latest = objective.in_coordinates(start)[:2]
+    latest, total, _ = objective.in_coordinates(start)
     trace = [latest]
     if coarse:
         ahead = _approached(coarse, start)
-        there = objective.in_coordinates(ahead)[:2]
-        if there[1] < latest[1]:
-            start, latest = ahead, there
+        there, least, _ = objective.in_coordinates(ahead)
+        if least < total:
+            start = ahead
             trace.append(there)
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
         nonlocal latest
-        value, total, gradient = objective.in_coordinates(flat)
-        latest = value, total
+        latest, total, gradient = objective.in_coordinates(flat)
         return total, gradient
 
     def keep(_: FloatArray) -> None:
-        value, total = latest
-        trace.append((value, min(total, trace[-1][1])))  # rounding may lift the last step
+        trace.append(latest)
 
     def search(begin: FloatArray, tolerance: float) -> Minimum:
         return minimise(
@@ -227,7 +213,6 @@ def _approached(coarse: Sequence[Objective], start: FloatArray) -> FloatArray:
         start = minimise(
             evaluate,
             start,
-            accepted=lambda _: None,
             value_tolerance=_NEAR,
             gradient_tolerance=_FLAT,
             iterations=_MAX_ITERATIONS,
@@ -361,8 +346,6 @@ def components_by_rule(mixture: GaussianMixture, rules: Iterable[str]) -> tuple[
     >>> components_by_rule(mixture, ["weight<0.02", ":500"])
     (0, 2)
     """
-    if isinstance(rules, str):
-        raise InvalidValueError(f"rules must be a list of strings, not one string ({short(rules)})")
     picked = np.zeros(mixture.components, dtype=bool)
     for rule in rules:
         picked |= _follow(mixture, rule)

@@ -21,10 +21,9 @@ _SMALLEST_STEP = 1e-12
 
 
 class Minimum(NamedTuple):
-    """The point reached, the number of iterations, and whether nothing was left to gain."""
+    """The point reached, and whether nothing was left to gain."""
 
     x: FloatArray
-    iterations: int
     converged: bool
 
 
@@ -32,10 +31,10 @@ def minimise(
     function: Callable[[FloatArray], tuple[float, FloatArray]],
     start: FloatArray,
     *,
-    accepted: Callable[[FloatArray], None],
     value_tolerance: float,
     gradient_tolerance: float,
     iterations: int,
+    accepted: Callable[[FloatArray], None] = lambda _: None,
 ) -> Minimum:
     """Minimise a function.
 
@@ -43,23 +42,23 @@ def minimise(
     ----------
     function : returns the value and the gradient at a point.
     start : the point to start from, (n,).
-    accepted : called after each iteration with the new point, at which `function` was evaluated
-        last.
     value_tolerance, gradient_tolerance : the search has converged when a step gains no more than
         the former, or no entry of the gradient exceeds the latter.
     iterations : the most iterations.
+    accepted : called after each iteration with the new point, at which `function` was evaluated
+        last.
     """
     x = start
     value, gradient = function(x)
     memory: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=_MEMORY)
-    for iteration in range(iterations):
+    for _ in range(iterations):
         if np.abs(gradient).max(initial=0.0) <= gradient_tolerance:
-            return Minimum(x, iteration, converged=True)
+            return Minimum(x, converged=True)
         direction = -_by_inverse_hessian(gradient, memory)
         found = _line_search(function, x, value, gradient, direction, first=not memory)
         if found is None:
             if not memory:
-                return Minimum(x, iteration, converged=True)
+                return Minimum(x, converged=True)
             memory.clear()  # the curvature was misleading: retry along the gradient
             continue
         moved, new_value, new_gradient = found
@@ -71,8 +70,8 @@ def minimise(
         x, value, gradient = moved, new_value, new_gradient
         accepted(x)
         if gain <= value_tolerance:
-            return Minimum(x, iteration + 1, converged=True)
-    return Minimum(x, iterations, converged=False)
+            return Minimum(x, converged=True)
+    return Minimum(x, converged=False)
 
 
 def _by_inverse_hessian(
@@ -153,7 +152,7 @@ def settle(
     """
     x = start
     value, gradient = function(x)
-    for iteration in range(iterations):
+    for _ in range(iterations):
         curvatures, axes = np.linalg.eigh(hessian(x))
         slopes = einsum("ij,i->j", axes, gradient)
         bends = np.maximum(np.abs(curvatures), _FLATTEST)
@@ -168,9 +167,9 @@ def settle(
                 break
             t /= 2
             if t < _SHORTEST:
-                return Minimum(x, iteration, converged=False)
+                return Minimum(x, converged=False)
         x, value, gradient = there, new_value, new_gradient
         accepted(x)
         if is_last:
-            return Minimum(x, iteration + 1, converged=True)
-    return Minimum(x, iterations, converged=False)
+            return Minimum(x, converged=True)
+    return Minimum(x, converged=False)

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import LARGEST, MAX_POINTS, IntensityMap, rising
-from ndflow.values import FloatArray, positive, real_array, whole
+from ndflow.values import FloatArray, positive, real_array
 
+_POINTS = 200  # equidistant, to start with
 _NARROWEST = 1e-14  # width of an interval, relative to its knots, below which it is not halved
 _NOISE = 1e-12  # relative rounding error of a value
 _ROUND = 1e-9  # relative tolerance of the condition on slopes, for rounding
@@ -185,16 +186,13 @@ class InverseTabulated(IntensityMap):
         return y, -self.table._with_log_det(y)[1]
 
 
-def tabulate(
-    imap: IntensityMap, low: float, high: float, *, points: int = 200, tolerance: float = 1e-4
-) -> Tabulated:
+def tabulate(imap: IntensityMap, low: float, high: float, *, tolerance: float = 1e-4) -> Tabulated:
     """Tabulate an increasing map of one channel.
 
     Parameters
     ----------
     imap : the map.
     low, high : the range of intensities to cover; beyond it the table continues in straight lines.
-    points : how many equidistant points to start with.
     tolerance : the largest error, in units of the output; intervals with a larger error are halved.
         The default suits maps to a reference of unit variance.
 
@@ -217,9 +215,8 @@ def tabulate(
         raise InvalidValueError(f"imap must have one channel to be tabulated, not {imap.channels}")
     if not (np.isfinite([low, high]).all() and low < high):
         raise InvalidValueError(f"low must be less than high, not {low} and {high}")
-    whole(points, "points", 2, MAX_POINTS)
     positive(tolerance, "tolerance")
-    knots = np.linspace(low, high, points)
+    knots = np.linspace(low, high, _POINTS)
     values, slopes = _values_and_slopes(imap, knots)
     while True:
         knots, values, slopes = _rising(knots, values, slopes)
