@@ -75,14 +75,8 @@ from ndflow.preparation.volume import (
     prepare_volume,
     tissue_volumes,
 )
-from ndflow.study.bids_names import (
-    RAW,
-    Entities,
-    check_label,
-    entities_of,
-    inherited_metadata,
-    suffix_of,
-)
+from ndflow.study import bids_names
+from ndflow.study.bids_names import Entities
 from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.study.table import alike
@@ -252,7 +246,9 @@ class PrepareStep(Step):
         if copy and resolution is not None:
             label = f"{resolution:g}".replace(".", "p")
             start = f"{_OTHER_GRID.sub('', start)}_space-{TEMPLATE_SPACE}_res-{label}"
-        suffixes = {channel: suffix_of(out.image) for channel, out in scan.outputs.items()}
+        suffixes = {
+            channel: bids_names.suffix_of(out.image) for channel, out in scan.outputs.items()
+        }
         return PreparedPaths.of(f"{folder}/{start}", suffixes)
 
     def picture(self, scan: Subject) -> Path:
@@ -611,7 +607,11 @@ def scans_to_prepare(scans: Sequence[Subject], source: Path) -> list[Subject]:
     ------
     FileError : if two scans would have the same name.
     """
-    of_bids = {scan.name: found for scan in scans if (found := _entities(scan)) is not None}
+    of_bids: dict[str, Entities] = {}  # of scans whose names are of BIDS, and their own
+    for scan in scans:
+        file = Path(scan.path).name
+        if stem(file) == scan.output.name and (found := bids_names.entities_of(file)):
+            of_bids[scan.name] = found
     subjects = {alike(entities["sub"]) for entities in of_bids.values()}
     labels = _labels([scan.name for scan in scans if scan.name not in of_bids], subjects)
     taken: dict[str, Subject] = {}
@@ -621,9 +621,9 @@ def scans_to_prepare(scans: Sequence[Subject], source: Path) -> list[Subject]:
         outputs = {}
         for channel, image in scan.images.items():
             if channel != ANY_CHANNEL:
-                check_label("channel", channel)
+                bids_names.check_label("channel", channel)
             path = str(image)
-            inherited = inherited_metadata(path) if scan.name in of_bids else {}
+            inherited = bids_names.inherited_metadata(path) if scan.name in of_bids else {}
             output = preprocessed_name(entities, contrast_of(path, channel))
             metadata = {"Sources": [_uri(path, source)], **inherited}
             name = scan.outputs[channel].name
@@ -657,20 +657,13 @@ def preprocessed_name(entities: Entities, suffix: str) -> str:
     return "/".join([*folders, "anat", "_".join([*parts, "desc-preproc", f"{suffix}.nii.gz"])])
 
 
-def _entities(scan: Subject) -> Entities | None:
-    """Return the entities of a scan whose name is of BIDS, and is its own; None otherwise."""
-    file = Path(scan.path).name
-    own = stem(file) == scan.output.name
-    return entities_of(file) if own else None
-
-
 def _uri(path: str, source: Path) -> str:
     """Return the BIDS URI of a scan."""
     try:
         relative = os.path.relpath(os.path.abspath(path), source)  # noqa: PTH100
     except ValueError:  # on two drives
         relative = Path(path).name
-    return f"bids:{RAW}:{quote(os.fsencode(Path(relative).as_posix()))}"
+    return f"bids:{bids_names.RAW}:{quote(os.fsencode(Path(relative).as_posix()))}"
 
 
 def _labels(names: Sequence[str], taken: set[str]) -> dict[str, str]:
@@ -754,7 +747,7 @@ def _measured(step: PrepareStep, scan: Subject) -> Row:
         "name": scan.name,
         "subject": scan.person,
         "site": scan.site,
-        **{step.replace(" ", "_"): done for step, done in record.steps.items()},
+        **{what.replace(" ", "_"): done for what, done in record.steps.items()},
         **{
             name: f"{number:.{1 if name in coarse else 3}f}"
             for name, number in numbers.items()
