@@ -26,11 +26,8 @@ print(json.dumps(lines))
 """
 
 
-def test_descriptors_are_valid(place: Place) -> None:
+def test_descriptors_are_valid_and_the_page_normalises_a_scan(place: Place) -> None:
     place.well("for one in recipes/boutiques/*.json; do bosh validate $one || exit; done")
-
-
-def test_the_page_normalises_a_scan(place: Place) -> None:
     images = place.by_hand()
     (place.path / "by hand/reference.json").rename(place.path / "reference.json")
     invocation = block_of_page("json", "images")
@@ -74,12 +71,8 @@ def invocation(descriptor: dict[str, Any], one: dict[str, Any]) -> dict[str, Any
 
 def value(one: dict[str, Any]) -> Any:
     """Return a value for an input, other than its default."""
-    if one["type"] == "Flag":
-        return True
-    if "value-choices" in one:
-        single: Any = one["value-choices"][-1]
-    else:
-        single = {"File": "file", "Number": 7, "String": "a b"}[one["type"]]
+    plain = {"File": "file", "Flag": True, "Number": 7, "String": "a b"}[one["type"]]
+    single = one.get("value-choices", [plain])[-1]
     if not one.get("list"):
         return single
     return [3, 7] if one["type"] == "Number" else [single, "file"]

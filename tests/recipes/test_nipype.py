@@ -16,14 +16,9 @@ print(json.dumps(options))
 """
 
 
-def test_a_workflow_gives_what_the_commands_give(place: Place) -> None:
-    command = command_of_page("python")
-    place.well(command)
+def test_workflow_and_node_of_the_page_give_what_the_commands_give(place: Place) -> None:
+    place.well(command_of_page("python"))
     assert place.images("results/images/{}_T1w_ndflow.nii.gz") == place.by_hand()
-
-
-def test_the_node_of_the_page_runs(place: Place) -> None:
-    place.by_hand()
     (place.path / "by hand/reference.json").rename(place.path / "reference.json")
     code = block_of_page("python", "Normalise")
     (place.path / "recipes/nipype/own.py").write_text(code, encoding="utf-8")
