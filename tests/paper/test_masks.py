@@ -31,7 +31,7 @@ def kinds(record: dict[str, Any]) -> list[str]:
     return [kind for kind in found if kind in MASKS]
 
 
-SUBJECTS = ("sub-HH001", "sub-NSK001", "sub-NSK024", "sub-UCLA001")
+SUBJECTS = ("sub-HH001", "sub-NSK024", "sub-UCLA001")
 HEADS = ("sub-HH027", "sub-UCLA003")
 
 

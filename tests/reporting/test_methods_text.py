@@ -89,7 +89,6 @@ def test_lesion_masks_are_counted_in_facts_and_methods() -> None:
 
 
 ALL_STEPS = {"mask": "brain", "bias field": "corrected", "tissues": "found"}
-FEW_STEPS = {"mask": "given", "bias field": "corrected", "tissues": "given"}
 
 
 def test_the_paragraph_says_how_scans_were_prepared_and_what_to_cite() -> None:
