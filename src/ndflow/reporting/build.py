@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,35 +27,13 @@ from ndflow.files.atomic import AnyPath, check_new, new_file, reading
 from ndflow.files.tables import MISSING, read_delimited
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
-from ndflow.reporting.channel_section import (
-    CHANNEL_COLUMNS,
-    CHANNEL_METHODS,
-    channel_densities,
-    channel_entry,
-    read_channel,
-)
-from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry, Volumes
+from ndflow.reporting import channel_section, preparation_section, scan_section
+from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry
 from ndflow.reporting.density_section import headline, populations, site_entries
 from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
 from ndflow.reporting.montage import montage, shared_windows, thumbnail
 from ndflow.reporting.page import niivue, render
-from ndflow.reporting.preparation_section import (
-    PREPARATION_COLUMNS,
-    preparation_cells,
-    preparation_section,
-    prepared_picture,
-)
-from ndflow.reporting.scan_section import (
-    ScanSummary,
-    columns_of,
-    lesion_remarks,
-    preview_of,
-    scan_entry,
-    scan_summaries,
-    slices_of,
-    volumes_of,
-)
 from ndflow.study.checks import NO_SITE, doubt_counts
 from ndflow.study.finished import (
     FinishedStudy,
@@ -62,6 +41,7 @@ from ndflow.study.finished import (
     list_page,
     page_fingerprint,
     preparation_of,
+    read_results,
     results_fingerprint,
     unchanging,
 )
@@ -193,7 +173,7 @@ def _check_place(path: Path, force: bool) -> None:
 
 
 def _doubts(
-    run: FinishedStudy, scan: ScanSummary, prepared: Mapping[str, PreparedImage]
+    run: FinishedStudy, scan: scan_section.ScanSummary, prepared: Mapping[str, PreparedImage]
 ) -> list[Doubt]:
     """Return what to check in a scan, each kind once, and its warnings.
 
@@ -218,34 +198,25 @@ def _target(run: FinishedStudy) -> DensityModel:
     return in_units(target_of(model, True, path, study.options), study.options)
 
 
-def _in_turn(scans: Sequence[ScanSummary], flagged: Collection[str], count: int) -> list[str]:
-    """Return the names of some scans: flagged ones first, then of each site in turn."""
+def _in_turn(scans: Sequence[scan_section.ScanSummary], flagged: Collection[str]) -> list[str]:
+    """Return the names of scans: flagged ones first, then of each site in turn."""
     turns: Counter[str] = Counter()
     order = []
     for scan in scans:
         turns[scan.site] += scan.scan.name not in flagged
         order.append((scan.scan.name not in flagged, turns[scan.site], scan.site, scan.scan.name))
-    return [name for *_, name in sorted(order, key=lambda one: one[:3])][:count]
-
-
-def _in_viewer(scans: Sequence[ScanSummary], flagged: Collection[str], count: int) -> set[str]:
-    """Return the names of scans for the viewer: half of the places are for flagged ones."""
-    names = _in_turn(scans, flagged, len(scans))
-    odd = [name for name in names if name in flagged]
-    plain = [name for name in names if name not in flagged]
-    half = (count + 1) // 2
-    return set([*odd[:half], *plain, *odd[half:]][:count])
+    return [name for *_, name in sorted(order, key=lambda one: one[:3])]
 
 
 def _study_page(
     run: FinishedStudy, sample: int, viewer: int, max_bytes: int, progress: Progress
 ) -> Page:
     folder = run.study.folder
-    seen = min(viewer, len(run.study.scans))
-    step = _steps(progress, 2 * len(run.study.scans) + seen)
+    step = _steps(progress, 2 * len(run.study.scans))
     scans = []
-    for scan in scan_summaries(run):
-        scans.append(scan)
+    for one in run.study.scans:
+        paths = run.study.paths(one)
+        scans.append(scan_section.ScanSummary(one, paths, *read_results(paths)[:2]))
         step()
     prepared = _prepared(scans)
     records = [one.record for one in prepared.values()]
@@ -253,30 +224,39 @@ def _study_page(
     scans.sort(key=lambda scan: not doubts[scan.scan.name])  # those to check come first
     flagged = {name for name, found in doubts.items() if found}
     target = _target(run)
-    found = {scan.scan.name: preview_of(scan.paths.preview) for scan in scans}
+    found = {scan.scan.name: scan_section.preview_of(scan.paths.preview) for scan in scans}
     previews = {name: preview for name, preview in found.items() if preview is not None}
     windows = shared_windows(scans, previews, target.mixture)
-    volumes = _volumes(scans, _in_viewer(scans, flagged, seen), max_bytes, step)
-    embedded = {*_in_turn(scans, flagged, sample), *volumes}
+    order = _in_turn(scans, flagged)
+    viewed = [scan for scan in scans if scan.scan.name in order[:viewer]]
+    # Threads, because decompression and arithmetic release the lock, and starting processes takes
+    # longer than reading a few images.
+    with ThreadPoolExecutor(_THREADS) as pool:
+        read = pool.map(partial(scan_section.volumes_of, max_bytes=max_bytes), viewed)
+        volumes = dict(zip([scan.scan.name for scan in viewed], read, strict=True))
+    embedded = {*order[:sample], *volumes}
     sites = sorted({scan.site for scan in scans})
-    columns = columns_of(scans)
-    more = [replace(column, shown=False) for column in PREPARATION_COLUMNS if prepared]
+    columns = scan_section.columns_of(scans)
+    more = [replace(column, shown=False) for column in preparation_section.COLUMNS if prepared]
     entries = []
     for scan in scans:
         name = scan.scan.name
-        entry = scan_entry(scan, doubts[name], target, columns)
+        entry = scan_section.scan_entry(scan, doubts[name], target, columns)
         own, problem = volumes.get(name, (None, ""))
-        flags = [*entry.flags, *([_not_shown(problem)] if problem else [])]
-        entry = replace(entry, volumes=own, flags=flags)
+        if problem:
+            text = f"It cannot be shown in the viewer: {problem}"
+            doubt = Doubt("not shown", text, "check that its files are where they were")
+            entry = replace(entry, flags=[*entry.flags, doubt])
+        entry = replace(entry, volumes=own)
         inside = name in embedded
         if name in previews and windows is not None:
-            slices = slices_of(scan.paths.preview, previews[name], embedded=inside)
+            slices = scan_section.slices_of(scan.paths.preview, previews[name], embedded=inside)
             small = thumbnail(previews[name], windows.after)
             entry = replace(entry, slices=slices, thumbnail=small)
         measured: list[str | float | None] = [None for _ in more]
         if name in prepared:
-            measured = preparation_cells(prepared[name].record)
-            picture = prepared_picture(prepared[name], folder, embedded=inside)
+            measured = preparation_section.cells(prepared[name].record)
+            picture = preparation_section.picture(prepared[name], folder, embedded=inside)
             entry = replace(entry, prepared=picture)
         entries.append(replace(entry, cells=[*entry.cells, *measured]))
         step()
@@ -295,16 +275,10 @@ def _study_page(
         methods=methods_paragraph(run, named, masks, steps),
         citation=cited(run.study, masks, steps),
         facts=facts(run, len(read_failures(folder))),
-        preparation=preparation_section(records),
-        remarks=lesion_remarks(scans),
+        preparation=preparation_section.section(records),
         doubts=run.record.of_study,
         **evaluation_section(folder / EVALUATION, run.results),
     )
-
-
-def _not_shown(problem: str) -> Doubt:
-    text = f"It cannot be shown in the viewer: {problem}"
-    return Doubt("not shown", text, "check that its files are where they were")
 
 
 def _channels_page(run: FinishedStudy, sample: int, progress: Progress) -> Page:
@@ -314,19 +288,20 @@ def _channels_page(run: FinishedStudy, sample: int, progress: Progress) -> Page:
     step = _steps(progress, len(pairs))
     images = []
     for scan, channel in pairs:
-        images.append(read_channel(run.study, scan, channel))
+        images.append(channel_section.read_channel(run.study, scan, channel))
         step()
     images.sort(key=lambda one: not one.flags)  # those to check come first
+    entries = [channel_section.entry(one, embedded=i < sample) for i, one in enumerate(images)]
     done = len(run.study.scans)
     return _page(
         folder,
         f"{listed(names)} of {_were(done, 'subject')} normalised together",
-        [channel_entry(one, embedded=place < sample) for place, one in enumerate(images)],
-        populations=channel_densities(images, _target(run).mixture, names),
+        entries,
+        populations=channel_section.densities(images, _target(run).mixture, names),
         densities="Joint densities",
         wide_densities=True,
-        columns=CHANNEL_COLUMNS,
-        methods=CHANNEL_METHODS,
+        columns=channel_section.COLUMNS,
+        methods=channel_section.METHODS,
         facts=_facts(
             record,
             ("Channels", ", ".join(names)),
@@ -368,10 +343,10 @@ def _prepared_page(folder: Path, sample: int, progress: Progress) -> Page:
         ScanEntry(
             name,
             site,
-            preparation_cells(prepared.record),
+            preparation_section.cells(prepared.record),
             prepared.record.doubts,
             notes=prepared.record.warnings,
-            prepared=prepared_picture(prepared, folder, embedded=place < sample),
+            prepared=preparation_section.picture(prepared, folder, embedded=place < sample),
         )
         for place, (name, site, prepared) in enumerate(scans)
     ]
@@ -380,9 +355,9 @@ def _prepared_page(folder: Path, sample: int, progress: Progress) -> Page:
         folder,
         f"{_were(len(scans), 'scan')} prepared",
         entries,
-        columns=PREPARATION_COLUMNS,
+        columns=preparation_section.COLUMNS,
         facts=_facts(record, ("Scans", f"{len(scans)} prepared, {failed} failed")),
-        preparation=preparation_section([one.record for *_, one in scans]),
+        preparation=preparation_section.section([one.record for *_, one in scans]),
         done="prepared",
     )
 
@@ -429,7 +404,7 @@ def _facts(record: StudyRecord, *own: tuple[str, str]) -> list[tuple[str, str]]:
     ]
 
 
-def _prepared(scans: Sequence[ScanSummary]) -> dict[str, PreparedImage]:
+def _prepared(scans: Sequence[scan_section.ScanSummary]) -> dict[str, PreparedImage]:
     """Return how scans were prepared, by the names of those that ndflow has prepared."""
     found = {}
     for scan in scans:
@@ -444,20 +419,3 @@ def _steps(progress: Progress, total: int) -> Callable[[], None]:
     """Announce the steps of a page; return what is to be called after each."""
     progress.begin("page", total)
     return lambda: progress.step("page", Outcome("page", None, None))
-
-
-def _volumes(
-    scans: Sequence[ScanSummary], names: Collection[str], max_bytes: int, step: Callable[[], None]
-) -> dict[str, tuple[Volumes | None, str]]:
-    """Return the volumes of some scans for the viewer, or why there are none."""
-    chosen = [scan for scan in scans if scan.scan.name in names]
-    found = {}
-    # Threads, because decompression and arithmetic release the lock, and starting processes takes
-    # longer than reading a few images.
-    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
-        for scan, volumes in zip(
-            chosen, pool.map(lambda scan: volumes_of(scan, max_bytes), chosen), strict=True
-        ):
-            found[scan.scan.name] = volumes
-            step()
-    return found

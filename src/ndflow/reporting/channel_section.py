@@ -19,7 +19,7 @@ from ndflow.subject.plot import plot_channels
 from ndflow.subject.records import MapRecord
 from ndflow.values import Doubt
 
-CHANNEL_COLUMNS = (
+COLUMNS = (
     Column("channel", "What the image shows", True),
     Column(
         "z-scored",
@@ -34,7 +34,7 @@ CHANNEL_COLUMNS = (
     Column("largest det", "Largest determinant of the Jacobian of the joint flow"),
     Column("voxels", "Voxels from which the densities were estimated"),
 )
-CHANNEL_METHODS = (
+METHODS = (
     "The channels of each subject were brought to one joint reference together, by the map of each "
     "channel by itself and then a joint flow, unless that would have led away from the reference."
 )
@@ -63,7 +63,7 @@ def read_channel(study: Study, scan: Subject, channel: str) -> ChannelImage:
     return ChannelImage(scan.alone(channel), record, paths.preview, preview_of(paths.preview))
 
 
-def channel_densities(
+def densities(
     images: Sequence[ChannelImage], target: GaussianMixture, names: Sequence[str]
 ) -> list[Picture]:
     """Return the joint densities of the first subjects, before and after."""
@@ -78,7 +78,7 @@ def channel_densities(
     return pictures
 
 
-def channel_entry(one: ChannelImage, *, embedded: bool) -> ScanEntry:
+def entry(one: ChannelImage, *, embedded: bool) -> ScanEntry:
     """Return what the page says of an image; `embedded` if its slices are part of the page."""
     figures, voxels, preview = one.record.joint, one.record.voxels, one.preview
     measured: list[str | float | None] = [None] * 6

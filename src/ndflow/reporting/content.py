@@ -161,7 +161,7 @@ class Page:
     headline : what was achieved; its sentence is the verdict at the top.
     links : (name, address, sentence) of the pages of channels; no address where there is no page.
     montage : the brains.
-    remarks, doubts : about the study as a whole, below the brains: sentences, and what to check.
+    doubts : what to check in the study as a whole, below the brains.
     failures : (scan, cause, what to try).
     populations, densities : the densities of all scans, one picture per condition, with shared
         axes, or other densities; and their heading.
@@ -185,7 +185,6 @@ class Page:
     headline: Headline
     links: Sequence[tuple[str, str, str]] = ()
     montage: Montage | None = None
-    remarks: Sequence[str] = ()
     doubts: Sequence[Doubt] = ()
     failures: Sequence[tuple[str, str, str]] = ()
     populations: Sequence[Picture] = ()

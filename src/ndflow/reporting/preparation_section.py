@@ -14,7 +14,7 @@ from ndflow.study.finished import PreparedImage
 from ndflow.study.prepare_step import PreparationRecord
 from ndflow.values import plural
 
-PREPARATION_COLUMNS = (
+COLUMNS = (
     Column("brain", "Volume of the brain mask, in millilitres", True),
     Column("CSF", "Volume of CSF, in millilitres", True),
     Column("GM", "Volume of GM, in millilitres", True),
@@ -38,7 +38,7 @@ _STEPS = {  # what was done, and what it was done to
 }
 
 
-def preparation_section(records: Sequence[PreparationRecord]) -> Preparation | None:
+def section(records: Sequence[PreparationRecord]) -> Preparation | None:
     """Return what the page says about the preparation; None if nothing was prepared by ndflow."""
     if not records:
         return None
@@ -50,9 +50,7 @@ def preparation_section(records: Sequence[PreparationRecord]) -> Preparation | N
     )
 
 
-def prepared_picture(
-    prepared: PreparedImage, folder: Path, *, embedded: bool
-) -> PreparedPicture | None:
+def picture(prepared: PreparedImage, folder: Path, *, embedded: bool) -> PreparedPicture | None:
     """Return the picture of a prepared scan; None if it is not there.
 
     Parameters
@@ -70,8 +68,8 @@ def prepared_picture(
     )
 
 
-def preparation_cells(record: PreparationRecord) -> list[str | float | None]:
-    """Return what was measured, in the order of `PREPARATION_COLUMNS`."""
+def cells(record: PreparationRecord) -> list[str | float | None]:
+    """Return what was measured, in the order of `COLUMNS`."""
     known = record.measures
     least, most = known.field or (None, None)
     return [

@@ -8,7 +8,7 @@ a scan has the quantiles ``f(Q(p))``, where f is its map, and the density ``q(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,16 +26,14 @@ from ndflow.methods.ndflow import chosen_density
 from ndflow.reporting.content import Column, ScanEntry, Slices, Volumes
 from ndflow.study.checks import NO_SITE
 from ndflow.study.finished import (
-    FinishedStudy,
     read_raw_voxels,
-    read_results,
     refuse_other_image,
     refuse_other_inputs,
 )
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap, align
-from ndflow.values import Doubt, FloatArray, plural
+from ndflow.values import Doubt, FloatArray
 
 _POINTS, _DRAWN = 400, 80  # of a curve; of one that the page draws
 _ENDS = (0.001, 0.999)
@@ -118,13 +116,6 @@ class ScanSummary:
         return self.model.voxels.excluded_ml if self.model.voxels else None
 
 
-def scan_summaries(run: FinishedStudy) -> Iterator[ScanSummary]:
-    """Read what the files of a study say about its scans."""
-    for scan in run.study.scans:
-        paths = run.study.paths(scan)
-        yield ScanSummary(scan, paths, *read_results(paths)[:2])
-
-
 def curves_of(scan: ScanSummary, target: GaussianMixture) -> dict[str, list[float]]:
     """Return what the page draws for a scan, see `ScanEntry`.
 
@@ -163,21 +154,6 @@ def _density(quantiles: FloatArray, x: FloatArray) -> FloatArray:
 def columns_of(scans: Sequence[ScanSummary]) -> tuple[Column, ...]:
     """Return the columns of the table: one more than usual, if a lesion mask was given."""
     return (*COLUMNS, _LESION) if any(scan.scan.lesion for scan in scans) else COLUMNS
-
-
-def lesion_remarks(scans: Sequence[ScanSummary]) -> list[str]:
-    """Return a sentence about the lesions of a study, if any were outlined."""
-    ill = [scan for scan in scans if scan.scan.lesion]
-    if not ill:
-        return []
-    volumes = sorted(scan.excluded_ml for scan in ill if scan.excluded_ml is not None)
-    sizes = " to ".join(map(_ml, volumes[:: max(len(volumes) - 1, 1)]))  # the least and the most
-    have = "has" if len(ill) == 1 else "have"
-    return [
-        f"{len(ill)} of {plural(len(scans), 'scan')} {have} a lesion mask"
-        f"{f' ({sizes} ml)' if sizes else ''}, whose voxels are left out of densities and "
-        f"references, but mapped like all others."
-    ]
 
 
 def scan_entry(
