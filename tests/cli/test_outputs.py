@@ -6,20 +6,17 @@ import re
 import shutil
 import signal
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import nibabel
 import numpy as np
 import pytest
 from commands import Run, in_the_background, wait_for_output
-from phantoms import SHAPE, head, save
-from studies import SMALL, SiteStudy, contents, read_tsv, snapshot
+from phantoms import SHAPE, save
+from studies import SiteStudy, contents, snapshot
 
 import ndflow
 from ndflow.files.atomic import folder_lock
-from ndflow.study import run as running
 
 NORMALISE = "normalise {scan} --to {reference} -o {new}"
 COMMANDS = {
@@ -197,92 +194,6 @@ def test_odd_file_names_work_in_any_locale(desk: Desk, process: Run) -> None:
 TWO_LEVEL = ("--mode", "two-level", "--proportions", "tissue")
 
 
-@pytest.mark.parametrize(
-    "name", ["images/s1.nii.gz", "maps/s1.json", "models/s1.json", "map_Bonn.json", "scans.tsv"]
-)
-def test_a_study_never_replaces_files_of_others(
-    run: Run, study: SiteStudy, tmp_path: Path, name: str
-) -> None:
-    new = tmp_path / "new"
-    (new / name).parent.mkdir(parents=True)
-    (new / name).write_text("precious")
-    for more in ((), ("--force",), ("--force", "--dry-run")):
-        ran = run("cohort", study.folder / "all.tsv", new, *TWO_LEVEL, *more)
-        assert (ran.code, len(ran.errors)) == (2, 1)
-        assert contents(new) == {name: b"precious"}
-    assert f"{new / name}: exists, and was not written by ndflow" in ran.errors[0]
-
-
-def test_without_its_record_nothing_in_a_folder_is_ours(
-    run: Run, study: SiteStudy, out: Path
-) -> None:
-    (out / "provenance.json").unlink()
-    before = contents(out)
-    ran = run("cohort", study.folder / "all.tsv", out, *TWO_LEVEL, "--force")
-    assert (ran.code, len(ran.errors), contents(out)) == (2, 1, before)
-
-
-def test_other_settings_replace_a_study_by_force_only_and_it_is_announced(
-    run: Run, study: SiteStudy, out: Path
-) -> None:
-    (out / "notes.txt").write_text("precious")
-    before = contents(out)
-    words = ("cohort", study.folder / "all.tsv", out, *TWO_LEVEL, "--range", 0, 1000)
-    for more in ((), ("--dry-run",)):
-        ran = run(*words, *more)
-        assert (ran.code, len(ran.errors), contents(out)) == (2, 1, before)
-        assert "6 images would be replaced" in ran.errors[0]
-        assert "--force" in ran.errors[0]
-    assert run(*words, "--dry-run", "--force").out.count("changed: ") == 6
-    assert contents(out) == before
-    assert run(*words, "--force").code == 0
-    after = contents(out)
-    assert after["images/s0.nii.gz"] != before["images/s0.nii.gz"]
-    assert after["models/s0.json"] == before["models/s0.json"]
-    assert after["notes.txt"] == b"precious"
-
-
-def test_tables_and_references_that_were_given_are_never_overwritten(
-    run: Run, study: SiteStudy, out: Path
-) -> None:
-    before = contents(out)
-    table = study.folder / "all.tsv"
-    for words in (
-        (out / "scans.tsv", out),
-        (table, out, "--reference", out / "reference.json"),
-    ):
-        ran = run("cohort", *words, "--force")
-        assert (ran.code, len(ran.errors), contents(out)) == (2, 1, before)
-
-
-def meanwhile(patch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
-    """Let something happen after scans were fitted, and before they are written."""
-    plain = running.compare_scans
-
-    def changed(*arguments: Any, **more: Any) -> Any:
-        change()
-        return plain(*arguments, **more)
-
-    patch.setattr(running, "compare_scans", changed)
-
-
-def test_a_scan_replaced_between_the_fit_and_the_write_is_refused(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = SiteStudy(tmp_path, per_site=1)
-    words = ("cohort", study.table("all"), tmp_path / "out", "-q")
-    other = head(9, shape=SMALL, gain=7.0)
-    with monkeypatch.context() as patch:
-        meanwhile(patch, lambda: save(tmp_path / "s1.nii.gz", other))
-        done = run(*words)
-    assert done.code == 1
-    assert f"{tmp_path / 's1.nii.gz'}: " in done.err
-    assert [row["scan"] for row in read_tsv(tmp_path / "out" / "failures.tsv")] == ["s1"]
-    assert not (tmp_path / "out" / "images" / "s1.nii.gz").exists()
-    assert run(*words).code == 0
-    assert run("verify", tmp_path / "out").code == 0
-
-
 @pytest.mark.parametrize("command", ["cohort", "evaluate", "report"])
 def test_a_study_at_work_is_neither_read_nor_written(
     run: Run, study: SiteStudy, out: Path, command: str
@@ -293,17 +204,3 @@ def test_a_study_at_work_is_neither_read_nor_written(
         done = run(command, *words)
     assert (done.code, contents(out)) == (2, before)
     assert f"{out}: another run of ndflow is at work" in done.err
-
-
-def test_a_map_is_undone_in_the_image_that_it_made_only(
-    run: Run, study: SiteStudy, tmp_path: Path
-) -> None:
-    reference = study.folder / "out" / "reference.json"
-    scans = [study.folder / f"s{number}.nii.gz" for number in (0, 1)]
-    assert run("normalise", *scans, "--to", reference, "-o", tmp_path / "n", "-q").code == 0
-    words = ("apply", tmp_path / "n/s0.nii.gz", "--inverse", "--map", tmp_path / "n/s1.json")
-    done = run(*words, "-o", tmp_path / "back.nii.gz")
-    assert done.code == 2
-    assert "--other-image" in done.err
-    assert not (tmp_path / "back.nii.gz").exists()
-    assert run(*words, "-o", tmp_path / "back.nii.gz", "--other-image").code == 0
