@@ -21,8 +21,8 @@ from ndflow.image.mask import foreground
 from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.population import reference
-from ndflow.population.plausibility import density_distance, unlike_reference
 from ndflow.study.checks import odd_scans
+from ndflow.subject.doubts import density_distance, unlike_reference
 from ndflow.subject.fit import fit_subject
 from ndflow.subject.records import ScanModel
 

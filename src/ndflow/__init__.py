@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     from ndflow.study.manifest import Verification as Verification
     from ndflow.study.manifest import verify as verify
     from ndflow.study.run import Summary as Summary
-    from ndflow.subject.apply import apply as apply
     from ndflow.subject.fit import fit as fit
+    from ndflow.subject.normalise import Result as Result
+    from ndflow.subject.normalise import apply as apply
     from ndflow.subject.normalise import normalise as normalise
     from ndflow.subject.normalise import normalize as normalize
     from ndflow.subject.records import load as load
     from ndflow.subject.records import save as save
     from ndflow.subject.reference import reference as reference
-    from ndflow.subject.results import Result as Result
     from ndflow.subject.target import builtin_reference as builtin_reference
     from ndflow.transport import Affine as Affine
     from ndflow.transport import Chain as Chain
@@ -76,12 +76,10 @@ _HOMES = {
     "reporting.cohort": ("cohort", "prepare"),
     "study.manifest": ("Verification", "verify"),
     "study.run": ("Summary",),
-    "subject.apply": ("apply",),
     "subject.fit": ("fit",),
     "subject.records": ("load", "save"),
-    "subject.normalise": ("normalise", "normalize"),
+    "subject.normalise": ("Result", "apply", "normalise", "normalize"),
     "subject.reference": ("reference",),
-    "subject.results": ("Result",),
     "subject.target": ("builtin_reference",),
     "transport": ("Affine", "Chain", "IntensityMap", "normalising_map"),
 }

@@ -107,8 +107,8 @@ WRONG = {
         lambda goal: ndflow.normalise(ONE["T1w"], goal.mixture)
     ),
     "joint, of 2 channels": lambda goal: ndflow.normalise(ONE, goal),
-    "a target for each channel by itself": (
-        lambda goal: ndflow.normalise(ONE, {"T1w": goal, "FLAIR": goal}, joint=True)
+    "of T1w and FLAIR, each channel by itself; leave out --joint": (
+        lambda goal: ndflow.normalise(ONE, ndflow.fit(TWO), joint=True)
     ),
     "of intensity, each channel by itself; run ndflow fit T1w=FILE FLAIR=FILE --joint": (
         lambda goal: ndflow.normalise(ONE, ndflow.fit(ONE["T1w"]), joint=True)
@@ -117,7 +117,7 @@ WRONG = {
         lambda goal: ndflow.normalise(dict(reversed(ONE.items())), goal, joint=True)
     ),
     "a channel must have a name of letters": lambda goal: ndflow.fit({"a b": 1, "c": 2}),
-    "the target of T1w is an image": lambda goal: ndflow.normalise(ONE, TWO),
+    "an image, where densities of several channels": lambda goal: ndflow.normalise(ONE, TWO),
     "targets of several channels, but there is one image": (
         lambda goal: ndflow.normalise(ONE["T1w"], {"T1w": goal})
     ),

@@ -248,7 +248,7 @@ def test_a_notebook_shows_one_line_and_a_figure(monkeypatch: pytest.MonkeyPatch)
     assert "<svg" not in applied._repr_html_()
     with pytest.raises(InvalidValueError, match="no density was estimated"):
         applied.plot()
-    monkeypatch.setattr("ndflow.subject.results.find_spec", lambda _: None)
+    monkeypatch.setattr("ndflow.subject.normalise.find_spec", lambda _: None)
     assert "<svg" not in RESULT._repr_html_()
 
 

@@ -1,5 +1,6 @@
 """Targets: the forms in which they may be given, and the units of the result."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ TWO = ndflow.GaussianMixture([1.0], np.zeros((1, 2)), np.eye(2)[np.newaxis])
 
 
 def read(to: Any, mask: Any = None, options: Options | None = None) -> Target:
-    return read_target(to, mask, options=options or Options())
+    return read_target(to, mask, options=options or Options())[0]
 
 
 # Each form of a target, its density, and whether that has units.
@@ -87,31 +88,28 @@ def test_a_scale_is_the_mean_and_the_variance_of_the_target(model: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "dtype", "message"),
+    ("choices", "dtype", "fits"),
     [
-        ({}, "int16", None),
-        ({"scale": "positive", "method": "zscore"}, "int16", None),
-        ({"scale": "standard"}, "int16", "of 1 only; .*--scale positive or --range 0 1000"),
-        ({"method": "zscore"}, "int16", "deviation of 1 only; .*--scale positive"),
-        ({}, "uint8", "uint8 ends at 255, but .* a mean of 500; .*--range 0 255"),
-        ({"range": (0, 255)}, "uint8", None),
-        ({"range": (-900, -100)}, "uint16", "uint16 ends at 0, but .* a mean of -"),
-        ({"range": (0, 1)}, "int16", "a standard deviation of 0"),
+        ({}, "int16", True),
+        ({"scale": "positive", "method": "zscore"}, "int16", True),
+        ({"scale": "standard"}, "int16", False),
+        ({"method": "zscore"}, "int16", False),
+        ({}, "uint8", False),
+        ({"range": (0, 255)}, "uint8", True),
+        ({"range": (-900, -100)}, "uint16", False),
+        ({"range": (0, 1)}, "int16", False),
     ],
 )
-def test_integers_must_be_able_to_hold_the_result(
-    choices: dict[str, Any], dtype: Any, message: str | None
-) -> None:
+def test_integers_must_be_able_to_hold_the_result(choices: Any, dtype: Any, fits: bool) -> None:
     options = Options(**choices, dtype=dtype)
-    target = read(REFERENCE, options=options)
-    goal = in_units(target, options)
-    # Before a study has made its reference, a range cannot be judged.
-    for model in (goal, None) if "range" not in choices else (goal,):
-        if message is None:
-            check_units(options, name="x", model=model)
-        else:
-            with pytest.raises(InvalidValueError, match=message):
-                check_units(options, name="x", model=model)
+    expected: AbstractContextManager[Any] = (
+        nullcontext() if fits else pytest.raises(InvalidValueError, match="cannot hold a")
+    )
+    with expected:
+        read(REFERENCE, options=options)
+    if "range" not in choices:  # which cannot be judged before a study has made its reference
+        with expected:
+            check_units(options, name="x")
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-1000.0, 3000.5), (-2.0, -1.0)])

@@ -27,9 +27,9 @@ _NONE = "none"  # of --exclude
 _WORD = re.compile(rf"({CHANNEL})=(.+)", re.DOTALL)  # T1w=a.nii.gz, a channel of one subject
 
 
-def command_line() -> list[str]:
+def command_line() -> tuple[str, ...]:
     """Return the command line as the user typed it, for the record."""
-    return ["ndflow", *sys.argv[1:]]
+    return ("ndflow", *sys.argv[1:])
 
 
 # ── what was typed ────────────────────────────────────────────────────────────────────────────────

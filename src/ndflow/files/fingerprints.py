@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ndflow._version import RESULTS
 from ndflow.files.atomic import AnyPath
+from ndflow.files.stream import sha256_of
 from ndflow.values import Record
 
 
@@ -28,12 +29,32 @@ class FileHash(Record):
     sha256: str
 
 
-Hashes = dict[str, tuple[FileHash, ...]]  # the files of a scan, by what they are
+Files = Mapping[str, Sequence[str]]  # the files of a scan, by what they are
+Hashes = dict[str, tuple[FileHash, ...]]  # the same, once they are read
 
 
 def contents(hashed: Hashes) -> dict[str, tuple[str, ...]]:
     """Return what the files hold, by what they are and not by what they are called."""
     return {what: tuple(file.sha256 for file in files) for what, files in hashed.items()}
+
+
+def hashes(inputs: Files) -> Hashes:
+    """Return the SHA-256 of every file as it is now; what was read knows its own hashes."""
+    return {
+        what: tuple(FileHash(name, sha256_of(name)) for name in names)
+        for what, names in inputs.items()
+        if names
+    }
+
+
+def names_of(hashed: Hashes) -> dict[str, tuple[str, ...]]:
+    """Return the names of files that were read."""
+    return {what: tuple(file.file for file in files) for what, files in hashed.items()}
+
+
+def all_files(inputs: Files) -> list[str]:
+    """Return the files that were read, whatever they are."""
+    return [name for names in inputs.values() for name in names]
 
 
 def fingerprint_of(**parts: Any) -> str:

@@ -42,11 +42,9 @@ from ndflow.subject.presets import Choices, TargetFacts, settled_match
 from ndflow.subject.records import MapRecord
 from ndflow.subject.target import (
     AnyTarget,
-    check_units,
     in_units,
     known_target,
     read_target,
-    with_scale,
 )
 from ndflow.subject.voxels import Voxels, count_voxels, error_about, map_array, read_voxels
 from ndflow.transport import IntensityMap
@@ -95,10 +93,8 @@ class VolumeNormaliser:
         known = known_target(reference)
         facts = TargetFacts() if known is None else known.facts
         options = settled_match(choices, facts, maps=False).options
-        target = read_target(known or reference, None, options=options)
-        self._options = with_scale(options, has_units=target.has_units)
+        target, self._options = read_target(known or reference, None, options=options)
         self._goal = in_units(target, self._options)
-        check_units(self._options, name=target.name, has_units=target.has_units)
         # Everything that maps depend on but voxels.
         parts = [RESULTS, self._options.of("fit", "match"), self._goal.to_dict()]
         self._settings = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

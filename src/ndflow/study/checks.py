@@ -37,7 +37,7 @@ from ndflow.evaluation.sites import distance_between_sites, distance_within_site
 from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
 from ndflow.image.subject import Subject
 from ndflow.population import TISSUES
-from ndflow.population.plausibility import FEWEST, far_from, unlike_others, unlike_reference
+from ndflow.subject.doubts import FEWEST, far_from, unlike_others, unlike_reference
 from ndflow.subject.records import ScanModel
 from ndflow.transport import IntensityMap, align
 from ndflow.values import Doubt, FloatArray, listed

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import contents
+from ndflow.files.fingerprints import contents, hashes
 from ndflow.files.model_files import list_outputs, not_ours, relative_outputs
 from ndflow.image.mask import like_found_brain
 from ndflow.image.subject import Subject
@@ -21,7 +21,6 @@ from ndflow.study.plan import Study
 from ndflow.study.steps import Done, Key, Payload, Step, content_of
 from ndflow.subject.fit import fit_voxels
 from ndflow.subject.records import ScanModel
-from ndflow.subject.results import hashes
 from ndflow.subject.voxels import Voxels, read_voxels, selection
 
 

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, reading
-from ndflow.files.fingerprints import FileHash
+from ndflow.files.fingerprints import FileHash, all_files
 from ndflow.files.model_files import kind_in, not_ours, outputs_in, outputs_of, read_model
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
@@ -40,7 +40,6 @@ from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks
 from ndflow.subject.presets import GOVERNED
 from ndflow.subject.records import StudiesRecord, StudyRecord
-from ndflow.subject.results import all_files
 from ndflow.subject.target import builtin_file, is_builtin
 from ndflow.values import plural
 

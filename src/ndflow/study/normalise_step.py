@@ -16,9 +16,8 @@ from ndflow.image.write import cast_to
 from ndflow.methods.modes import Goal
 from ndflow.study.checks import Compared, scan_quantiles
 from ndflow.study.steps import Done, Key, Payload, Step
-from ndflow.subject.normalise import Mapped, map_subject
+from ndflow.subject.normalise import Mapped, Result, deliver, map_subject
 from ndflow.subject.records import MapRecord, ScanModel
-from ndflow.subject.results import Result, deliver
 from ndflow.subject.voxels import Voxels, read_voxels, selection
 from ndflow.transport import IntensityMap
 from ndflow.values import JSON, Doubt

@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 
 from ndflow._version import PREPARATIONS, installing, versions
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.fingerprints import FileHash, Hashes, contents
+from ndflow.files.fingerprints import FileHash, Hashes, all_files, contents
 from ndflow.files.model_files import list_outputs, outputs_in, relative_outputs, write_pending
 from ndflow.files.outputs import sidecar_of, stem
 from ndflow.files.tables import write_table
@@ -81,7 +81,6 @@ from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.study.table import alike
 from ndflow.subject.records import FileRecord
-from ndflow.subject.results import all_files
 from ndflow.subject.voxels import read_voxels
 from ndflow.values import JSON, Doubt, listed, plural
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import contents, fingerprint_of
+from ndflow.files.fingerprints import contents, fingerprint_of, hashes
 from ndflow.files.model_files import not_ours, outputs_in, outputs_of, read_model, unlisted
 from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.subject import Subject
@@ -28,7 +28,6 @@ from ndflow.study.checks import Compared, ScanQuantiles, SiteDistances
 from ndflow.study.plan import Study
 from ndflow.study.tasks import Failure, Outcome, Progress, Task, failed, run_each
 from ndflow.subject.records import ScanModel
-from ndflow.subject.results import hashes
 from ndflow.values import JSON, Doubt
 
 NEW, OTHERWISE = "new", "made with another version of ndflow"

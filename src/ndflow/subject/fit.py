@@ -20,7 +20,7 @@ from ndflow import density
 from ndflow.density import Fit, GaussianMixture, Histogram, trimmed
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.fingerprints import Hashes, contents
+from ndflow.files.fingerprints import Hashes, all_files, contents
 from ndflow.files.model_files import check_model
 from ndflow.image.mask_doubts import mask_doubts, measure_mask
 from ndflow.image.read import Source
@@ -31,7 +31,6 @@ from ndflow.options import Options
 from ndflow.population import TISSUES, Tissues
 from ndflow.subject.doubts import VoxelQuantiles, fit_doubts
 from ndflow.subject.records import ScanModel, ScanModels
-from ndflow.subject.results import all_files
 from ndflow.subject.voxels import (
     Voxels,
     check_grids,

@@ -1,23 +1,48 @@
-"""Subjects, brought to a target."""
+"""Images brought to a target, or through a saved intensity map, and what becomes of them.
+
+A result is a normalised image, and the sidecar that says how it was made. The sidecar of
+``out.nii.gz`` is ``out.json``. It is a model file of the kind ``map``, so the map that made an
+image can be applied again, or undone, from it. Both files get their names when both are complete.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from html import escape
+from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
+import numpy as np
+from nibabel.spatialimages import SpatialImage
+from numpy.typing import NDArray
+
+from ndflow.density import GaussianMixture, Histogram
 from ndflow.density.mixture import marginal
-from ndflow.errors import InvalidValueError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.outputs import make_folder, outputs_for, stem
-from ndflow.image.read import Source, files_of, kind_of
+from ndflow.files.fingerprints import Files, Hashes, all_files, names_of
+from ndflow.files.model_files import (
+    check_model,
+    list_outputs,
+    not_ours,
+    read_model,
+    relative_outputs,
+    write_pending,
+)
+from ndflow.files.outputs import make_folder, outputs_for, sidecar_of, stem
+from ndflow.image.read import Source, files_of, kind_of, read_volume
 from ndflow.image.subject import Subject, TissueMaps
+from ndflow.image.volume import Volume
+from ndflow.image.write import check_output, make_array, make_image, write_volume
 from ndflow.methods.base import Solution, method_of
 from ndflow.methods.modes import Goal
 from ndflow.methods.ndflow import target_rule
 from ndflow.options import Keywords, Options, PresetName, Step, chosen_options, documented
-from ndflow.population.plausibility import unlike_reference
-from ndflow.subject.doubts import match_doubts
+from ndflow.subject.doubts import match_doubts, unlike_reference
 from ndflow.subject.fit import check_fit, fit_voxels
 from ndflow.subject.presets import (
     Choices,
@@ -27,16 +52,14 @@ from ndflow.subject.presets import (
     settled_together,
 )
 from ndflow.subject.records import MapRecord, ScanModel, TargetRecord
-from ndflow.subject.results import Result, check_results, deliver, names_of
 from ndflow.subject.target import (
     AnyTarget,
     Target,
-    check_units,
+    check_channels,
     in_units,
     known_target,
     known_targets,
     read_target,
-    with_scale,
 )
 from ndflow.subject.voxels import (
     Pieces,
@@ -46,11 +69,240 @@ from ndflow.subject.voxels import (
     read_voxels,
     selection,
 )
-from ndflow.values import Doubt, path_like
+from ndflow.transport import IntensityMap
+from ndflow.values import JSON, Doubt, path_like, plural
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 AnyChannelTarget = AnyTarget | Mapping[str, AnyTarget]
 
 _STEPS: tuple[Step, ...] = ("match", "fit", "write", "read")
+
+
+# ── results ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What became of an image.
+
+    Attributes
+    ----------
+    image : the new image, an array where one was given and otherwise a nibabel image; None if it
+        was written to a file instead.
+    record : how it was made, as its sidecar says.
+    histogram : of the voxels that counted in the image that went in; None where none was made.
+    target : the density it was brought to, in the units of the result, if there is one.
+    output : the file that was written, if any.
+    """
+
+    image: NDArray[Any] | SpatialImage | None
+    record: MapRecord
+    histogram: Histogram | None = None
+    target: GaussianMixture | None = None
+    output: AnyPath | None = None
+
+    @property
+    def imap(self) -> IntensityMap:
+        """The map that made it."""
+        return self.record.map
+
+    @property
+    def mixture(self) -> GaussianMixture | None:
+        """The density of the image that went in, where it was estimated."""
+        return self.record.mixture
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know."""
+        return self.record.warnings
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What to check by eye."""
+        return self.record.doubts
+
+    def __repr__(self) -> str:
+        """Return one line: what there is, and how the match ended."""
+        what = f"written to {self.output}" if self.output is not None else "in memory"
+        match = f", {self.record.match.message}" if self.record.match else ""
+        doubts = f", {len(self.doubts)} to inspect" if self.doubts else ""
+        return f"<ndflow Result {what}{match}, {plural(len(self.warnings), 'warning')}{doubts}>"
+
+    def _repr_html_(self) -> str:
+        """Return the figure of `plot` for notebooks; without matplotlib, the one line."""
+        line = f"<p>{escape(repr(self))}</p>"
+        if find_spec("matplotlib") is None or self.histogram is None:
+            return line
+        from ndflow.figures.style import svg
+
+        return line + svg(self.plot()).decode()
+
+    def save(self, path: AnyPath, *, force: bool = False) -> Result:
+        """Write the image to a file, with its sidecar beside it.
+
+        Parameters
+        ----------
+        path : the file.
+        force : whether a result that exists already may be replaced.
+
+        Returns
+        -------
+        Result
+            The same, but for the image, which is in the file.
+        """
+        if self.image is None or isinstance(self.image, np.ndarray):
+            why = "an array has no geometry; normalise an image"
+            raise InvalidValueError(why if self.output is None else f"it is in {self.output}")
+        volume = read_volume(self.image)
+        options = Options(dtype=volume.stored.dtype.name, force=force)  # type: ignore[arg-type]
+        inputs = names_of(self.record.inputs or {})
+        check_results([path], inputs, options=options)
+        return deliver(
+            self.image,
+            volume,
+            [volume.values(volume.flat)],
+            self.record,
+            output=path,
+            inputs=inputs,
+            options=options,
+            histogram=self.histogram,
+            target=self.target,
+        )
+
+    def plot(self) -> Figure:
+        """Draw the histogram before and after, and the map between them.
+
+        Of channels that were mapped together, draw the joint density of each pair.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InvalidValueError
+            Where matplotlib is not installed, or no density was estimated.
+        """
+        from ndflow.subject.plot import plot_channels, plot_result
+
+        record, histogram = self.record, self.histogram
+        if histogram is None or record.mixture is None or record.target is None:
+            raise InvalidValueError("there is no histogram to draw: no density was estimated")
+        if record.channel_names:
+            return plot_channels(histogram, self.imap, record.target.mixture, record.channel_names)
+        return plot_result(histogram, record.mixture, self.imap, self.target)
+
+
+def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: Options) -> None:
+    """Say now what `deliver` would say at the end, for the files that were read.
+
+    Not even by force is an image replaced that we did not write, unless it is empty.
+    """
+    given, force = all_files(inputs), options.force
+    for output in (one for one in outputs if one is not None):
+        check_output(output, dtype=options.dtype, force=force, inputs=given)
+        sidecar = sidecar_of(output)
+        image = Path(output)
+        if image.exists() and image.stat().st_size and not_ours(sidecar, [image]):
+            cause = "exists, and was not written by ndflow"
+            raise FileError(output, cause, "choose another name for the output, or move it")
+        check_model(sidecar, given, force=force)
+
+
+def deliver(
+    image: Source,
+    like: Volume,
+    chunks: Iterable[NDArray[Any]],
+    record: MapRecord,
+    *,
+    output: AnyPath | None,
+    inputs: Files,
+    options: Options,
+    sidecar: AnyPath | None = None,
+    metadata: Mapping[str, JSON] | None = None,
+    also: Mapping[Path, bytes] | None = None,
+    histogram: Histogram | None = None,
+    target: GaussianMixture | None = None,
+) -> Result:
+    """Write an image with its sidecar, or return it in memory.
+
+    Parameters
+    ----------
+    image : as the user gave it.
+    like : the same, read.
+    chunks : the new voxels, see `write_volume`.
+    record : how it was made, but for what only shows when it is written.
+    output : where to; None for memory.
+    inputs : files that must not be replaced.
+    options : how.
+    sidecar : where the sidecar goes, if not beside the image.
+    metadata : what else the sidecar says, for BIDS.
+    also : other files that appear with the image, and their content.
+    histogram, target : see `Result`.
+    """
+    if output is None:
+        make = make_array if isinstance(image, np.ndarray) else make_image
+        made, clipped = make(like, chunks, dtype=options.dtype)
+        full = _completed(record, clipped, like.path, options)
+        return Result(made, full, histogram, target, output)
+    place = Path(sidecar or sidecar_of(output))
+    protected = all_files(inputs)
+    with ExitStack() as pending:
+        written = write_volume(
+            output,
+            like,
+            chunks,
+            dtype=options.dtype,
+            force=options.force,
+            inputs=protected,
+            pending=pending,
+        )
+        outputs = {**written.sha256}
+        for path, content in (also or {}).items():
+            outputs[path] = write_pending(pending, path, content, inputs=protected)
+        full = _completed(record, written.clipped, os.fspath(output), options)
+        full = replace(full, outputs=relative_outputs(place, outputs))
+        list_outputs(pending, place, full.content(metadata), outputs, force=options.force)
+    return Result(None, full, histogram, target, output)
+
+
+def deliver_channels(
+    subject: Subject,
+    voxels: Voxels,
+    pieces: Sequence[Pieces],
+    records: Sequence[MapRecord],
+    *,
+    outputs: Mapping[str, AnyPath | None],
+    targets: Sequence[GaussianMixture | None],
+    **how: Any,
+) -> dict[str, Result]:
+    """Deliver the image of each channel of a subject; parameters as for `deliver`, one for each."""
+    several = len(subject.images) > 1
+    results = {}
+    for place, (name, image) in enumerate(subject.images.items()):
+        record = records[place]
+        if several:
+            record = replace(record, channel=name, channel_names=subject.channels)
+        parts = voxels.volumes[place], pieces[place], record
+        results[name] = deliver(image, *parts, output=outputs[name], target=targets[place], **how)
+    return results
+
+
+def _completed(record: MapRecord, clipped: int, path: str, options: Options) -> MapRecord:
+    """Return a record with what only shows when an image is made."""
+    warnings = list(record.warnings)
+    if clipped:
+        warnings.append(
+            f"{path}: {clipped:,} voxels did not fit the type {options.dtype} and became the "
+            f"nearest value that does"
+        )
+    total = clipped + (record.clipped or 0)  # those of a result that is saved later
+    return replace(record, outputs=None, clipped=total, warnings=tuple(warnings))
+
+
+# ── to a target ───────────────────────────────────────────────────────────────────────────────────
 
 
 class NormaliseOptions(Keywords, total=False):
@@ -238,10 +490,7 @@ def _match(
     for subject in subjects:
         check_found_mask(subject)
         check_maps(subject, options)
-    target = read_target(known or to, to_mask, options=options)
-    options = with_scale(options, has_units=target.has_units)
-    model = in_units(target, options)
-    check_units(options, name=target.name, has_units=target.has_units, model=model)
+    target, options = read_target(known or to, to_mask, options=options)
     return [Match(subject, target, options, preset) for subject in subjects]
 
 
@@ -289,7 +538,7 @@ def normalise_subject(
     *,
     outputs: Mapping[str, AnyPath | None],
     options: Options,
-    command: Sequence[str] | None = None,
+    command: tuple[str, ...] | None = None,
     preset: PresetRecord | None = None,
 ) -> dict[str, Result]:
     """Bring a subject to a target that was read before.
@@ -309,52 +558,226 @@ def normalise_subject(
     voxels = read_voxels(subject, max_bytes=options.max_bytes)
     model, histogram, files = fit_voxels(subject, voxels, options=options, tissues=tissues)
     solution, pieces, doubts = map_subject(voxels, model, Goal(goal, options), options)
-    several = len(subject.images) > 1
-    results = {}
-    for place, (name, image) in enumerate(subject.images.items()):
-        own = model.marginals[place] if model.marginals else model.mixture
-        wanted = marginal(goal.mixture, place) if several else goal.mixture
-        record = MapRecord(
-            solution.imap,
-            command=None if command is None else tuple(command),
-            settings={
-                **selection(subject),
-                **options.of(*_STEPS),
-                **({"joint": True} if several else {}),
-            },
-            inputs=files | target.files,
-            target=TargetRecord(
-                target.name,
-                goal.mixture,
-                goal.landmarks,
-                goal.tissues,  # type: ignore[arg-type]
-                target.doubts,
-            ),
-            mixture=model.mixture,
-            voxels=model.voxels,
-            fit=model.fit,
-            mask=model.mask,
-            match=solution.record(model.mixture),
-            warnings=(*target.warnings, *model.warnings, *solution.warnings(subject.path)),
-            doubts=(
-                *model.doubts,
-                *(() if target.has_units else unlike_reference(own, wanted)),
-                *doubts[place],
-            ),
-            preset=preset,
-            channel=name if several else None,
-            channel_names=subject.channels if several else None,
-            joint=solution.joint,
+    own, wanted = model.marginals or (model.mixture,), [goal.mixture]
+    if len(own) > 1:
+        wanted = [marginal(goal.mixture, place) for place in range(len(own))]
+    if not target.has_units:
+        doubts = [
+            (*unlike_reference(one, like), *found)
+            for one, like, found in zip(own, wanted, doubts, strict=True)
+        ]
+    record = MapRecord(
+        solution.imap,
+        command=command,
+        settings={
+            **selection(subject),
+            **options.of(*_STEPS),
+            **({"joint": True} if len(own) > 1 else {}),
+        },
+        inputs=files | target.files,
+        target=TargetRecord(
+            target.name,
+            goal.mixture,
+            goal.landmarks,
+            goal.tissues,  # type: ignore[arg-type]
+            target.doubts,
+        ),
+        mixture=model.mixture,
+        voxels=model.voxels,
+        fit=model.fit,
+        mask=model.mask,
+        match=solution.record(model.mixture),
+        warnings=(*target.warnings, *model.warnings, *solution.warnings(subject.path)),
+        preset=preset,
+        joint=solution.joint,
+    )
+    return deliver_channels(
+        subject,
+        voxels,
+        pieces,
+        [replace(record, doubts=(*model.doubts, *found)) for found in doubts],
+        outputs=outputs,
+        targets=wanted,
+        inputs=inputs,
+        options=options,
+        histogram=histogram,
+    )
+
+
+# ── through a saved map ───────────────────────────────────────────────────────────────────────────
+
+
+class ApplyOptions(Keywords, total=False):
+    """The keywords of `apply`, for type checkers."""
+
+    inverse: bool
+    other_image: bool
+    mask: Source | None
+    output: AnyPath | None
+
+
+@overload
+def apply(
+    image: Source, imap: IntensityMap | AnyPath, **options: Unpack[ApplyOptions]
+) -> Result: ...
+
+
+@overload
+def apply(
+    image: Mapping[str, Source], imap: IntensityMap | AnyPath, **options: Unpack[ApplyOptions]
+) -> dict[str, Result]: ...
+
+
+@documented("write", "read")
+def apply(
+    image: Source | Mapping[str, Source],
+    imap: IntensityMap | AnyPath,
+    *,
+    inverse: bool = False,
+    other_image: bool = False,
+    mask: Source | None = None,
+    output: AnyPath | None = None,
+    **options: Unpack[Keywords],
+) -> Result | dict[str, Result]:
+    """Apply an intensity map to an image, as ``ndflow apply`` does.
+
+    Parameters
+    ----------
+    image : a path, a nibabel image, or an array; or, for a joint map, a dictionary of the channels
+        of one subject by name.
+    imap : a map, or the path of one; the sidecar of a normalised image is one.
+    inverse : undo the map.
+    other_image : undo it in an image that it did not make, such as an edited copy. By default that
+        is refused where the file of the map says which image it made.
+    mask : of the image, like `image`, or ``"auto"`` or ``"brain"``. It only says what is outside.
+        Default: all non-zero voxels.
+    output : where to write the image, with its sidecar beside it; for several channels, a folder.
+        Default: it is returned.
+
+    Returns
+    -------
+    Result
+        The new image, and the map that made it. Of several channels, a dictionary with the result
+        of each.
+
+    Raises
+    ------
+    FileError
+        Where a file cannot be read or written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ndflow
+    >>> double = ndflow.Affine([[2.0]], [0.0])
+    >>> scan = np.arange(1.0, 9.0).reshape(2, 2, 2)
+    >>> float(ndflow.apply(scan, double).image.max())
+    16.0
+    >>> float(ndflow.apply(scan, double, inverse=True).image.max())
+    4.0
+    """
+    chosen = Options(**chosen_options(options, "write", "read"))
+    if not isinstance(imap, IntensityMap):
+        path_like(imap, "imap, where it is not a map,")
+    subject = Subject(image, mask)  # type: ignore[arg-type]  # it takes a single image, too
+    outputs: Mapping[str, Path | None] = dict.fromkeys(subject.channels)
+    if output is not None:
+        folder, (outputs,) = outputs_of([subject], output)
+        make_folder(folder)
+    results = apply_map(
+        subject,
+        imap,
+        inverse=inverse,
+        other_image=other_image,
+        outputs=outputs,
+        options=chosen,
+    )
+    return results if isinstance(image, Mapping) else results[subject.channels[0]]
+
+
+def _read_map(
+    imap: IntensityMap | AnyPath, channels: Sequence[str]
+) -> tuple[MapRecord, str, Hashes]:
+    """Return the record of the map that a user means, what messages call it, and its file.
+
+    A map of other channels than these is refused.
+    """
+    files: Hashes = {}
+    record, name = MapRecord(imap), "the map"  # type: ignore[arg-type]
+    if not isinstance(imap, IntensityMap):
+        _, payload, file = read_model(imap, MapRecord.kind)
+        record, name, files = MapRecord.of_payload(imap, payload), file.file, {"map": (file,)}
+    if (d := record.map.channels) != len(channels):
+        cause = f"a map of {plural(d, 'channel')}, not of {len(channels)}"
+        hint = "give all channels that it was made for, T1w=FILE FLAIR=FILE, or its image alone"
+        raise FileError(name, cause, hint)
+    if d > 1 and record.channel_names:
+        check_channels(channels, record.channel_names, name)
+    return record, name, files
+
+
+def apply_map(
+    subject: Subject,
+    imap: IntensityMap | AnyPath,
+    *,
+    inverse: bool,
+    other_image: bool = False,
+    outputs: Mapping[str, AnyPath | None],
+    options: Options,
+    command: tuple[str, ...] | None = None,
+) -> dict[str, Result]:
+    """Apply an intensity map to all channels of a subject; see `apply`.
+
+    Parameters
+    ----------
+    subject, imap, inverse, other_image : as for `apply`.
+    outputs : where to write the image of each channel; None for memory.
+    options : what the user chose.
+    command : what the user typed, for the record.
+    """
+    saved, name, files = _read_map(imap, subject.channels)
+    check_found_mask(subject)
+    inputs = subject.files() | names_of(files)
+    check_results(outputs.values(), inputs, options=options)
+    voxels = read_voxels(subject, max_bytes=options.max_bytes)
+    warnings = voxels.warnings
+    if inverse and not other_image:
+        _refuse_other_image(saved, name, subject, voxels)
+    if inverse and subject.mask is None and saved.setting("outside") == "keep":
+        warnings += (
+            f"{name}: was made with --set outside=keep, so voxels outside its mask were not "
+            f"mapped; to undo it, give the same --mask and --set outside",
         )
-        results[name] = deliver(
-            image,
-            voxels.volumes[place],
-            pieces[place],
-            record,
-            output=outputs[name],
-            inputs=inputs,
-            options=options,
-            histogram=histogram,
-            target=wanted,
-        )
-    return results
+    chosen = saved.map.inverse() if inverse else saved.map
+    record = MapRecord(
+        chosen,
+        command=command,
+        settings={
+            "inverse": inverse,
+            "mask": selection(subject)["mask"],
+            **options.of("read", "write"),
+        },
+        inputs=voxels.files | files,
+        warnings=warnings,
+    )
+    count = len(subject.images)
+    return deliver_channels(
+        subject,
+        voxels,
+        map_voxels(voxels, chosen, options),
+        [record] * count,
+        outputs=outputs,
+        targets=[None] * count,
+        inputs=inputs,
+        options=options,
+    )
+
+
+def _refuse_other_image(saved: MapRecord, name: str, subject: Subject, voxels: Voxels) -> None:
+    """Refuse to undo a map in an image that it did not make, as far as its file tells."""
+    volume = voxels.volumes[subject.channels.index(saved.channel) if saved.channel else 0]
+    read = tuple(one.sha256 for one in volume.files)
+    if read and saved.image and read != saved.image:
+        cause = f"not the image that {name} made: its content is another"
+        hint = "give the map of this image; for an edited copy, add --other-image"
+        raise FileError(volume.path, cause, hint)

@@ -181,24 +181,10 @@ def known_targets(
     channels : the names of the channels.
     joint : whether they are brought to one target together, which is then called ``""``.
     """
-    if isinstance(to, Mapping):
-        if joint:
-            raise InvalidValueError(
-                "to: a target for each channel by itself, but joint=True needs one joint density; "
-                "leave out joint, or make a reference of joint fits"
-            )
-        check_channels(channels, tuple(to), "the target")
-        found = {name: known_target(one) for name, one in to.items()}
-        if image := next((name for name, one in found.items() if one is None), None):
-            raise InvalidValueError(
-                f"to: the target of {image} is an image; fit its density first, with ndflow.fit"
-            )
-        return found  # type: ignore[return-value]
-    words = " ".join(f"{name}=FILE" for name in channels)
-    fit = f"ndflow fit {words}{' --joint' if joint else ''}"
-    known = _known(to)
+    fit = f"ndflow fit {' '.join(f'{name}=FILE' for name in channels)}{' --joint' if joint else ''}"
+    known = _known_by_channel(to) if isinstance(to, Mapping) else _known(to)
     if known is None:
-        cause = "one image, where a target of several channels is expected"
+        cause = "an image, where densities of several channels are expected"
         raise FileError(_called(to), cause, f"fit the channels of the target first: {fit}")
     own, name = _channels(known), next(iter(known.values())).name
     together = len(own) > len(known)
@@ -210,6 +196,13 @@ def known_targets(
         raise FileError(name, cause, f"{either}run {fit} for each subject, then ndflow reference")
     check_channels(channels, own, name)
     return known
+
+
+def _known_by_channel(to: Mapping[str, AnyTarget]) -> dict[str, Target] | None:
+    """Return the target of each channel; None if one of them is an image."""
+    found = {name: known_target(one) for name, one in to.items()}
+    known = {name: one._replace(channels=(name,)) for name, one in found.items() if one}
+    return known if len(known) == len(found) else None
 
 
 def _channels(known: Mapping[str, Target]) -> tuple[str, ...]:
@@ -270,31 +263,41 @@ def check_channels(names: Sequence[str], known: Sequence[str], path: object) -> 
     raise FileError(path, cause, f"give {order}, with these names, in this order")
 
 
-def read_target(to: AnyTarget, mask: Source | None, *, options: Options) -> Target:
-    """Return the target that a user means.
+def read_target(to: AnyTarget, mask: Source | None, *, options: Options) -> tuple[Target, Options]:
+    """Return the target that a user means, and the options with the scale of the result.
 
     Parameters
     ----------
     to : what the user gave.
     mask : of an image, see `Subject`.
     options : what was chosen about the match.
+
+    Raises
+    ------
+    InvalidValueError : for units that the target does not have, or that `dtype` cannot hold.
     """
     known = known_target(to)
-    if known is not None:
-        if mask is not None:
-            raise InvalidValueError(f"{known.name} is not an image; leave out its mask (--to-mask)")
-        return for_method(known, options)
+    if known is not None and mask is not None:
+        raise InvalidValueError(f"{known.name} is not an image; leave out its mask (--to-mask)")
+    target = _fitted_target(to, mask, options) if known is None else for_method(known, options)  # type: ignore[arg-type]
+    options = with_scale(options, has_units=target.has_units)
+    model = in_units(target, options)
+    check_units(options, name=target.name, has_units=target.has_units, model=model)
+    return target, options
+
+
+def _fitted_target(image: Source, mask: Source | None, options: Options) -> Target:
+    """Return an image as a target."""
     if target_rule(options).needs_tissue_model:
         cause = "an image, which does not know the tissues of a population"
-        raise FileError(_called(to), cause, "give a reference, or leave out --proportions")
-    scan = Subject(to, mask)  # type: ignore[arg-type]  # nothing else is left
+        raise FileError(_called(image), cause, "give a reference, or leave out --proportions")
+    scan = Subject(image, mask)  # type: ignore[arg-type]  # it takes a single image, too
     voxels = read_voxels(scan, max_bytes=options.max_bytes)
-    fitted = fit_voxels(scan, voxels, options=options)
+    model = fit_voxels(scan, voxels, options=options).model
     files = {
         ("target" if what == "image" else f"target_{what}"): read
         for what, read in voxels.files.items()
     }
-    model = fitted.model
     return Target(model.model, voxels.volume.path, True, files, model.warnings, model.doubts)
 
 
@@ -355,17 +358,11 @@ def check_units(
         units = [*zip(model.mixture.mean().tolist(), sds, strict=True)]
     limits = np.iinfo(options.dtype)
     for mean, sd in units:
-        if sd < _COARSEST:
+        if sd < _COARSEST or not limits.min <= mean <= limits.max:
             raise InvalidValueError(
-                f"{options.dtype} holds integers, but the result would have a standard deviation "
-                f"of {sd:.2g} only; choose units with --scale positive or --range 0 1000, or use "
-                f"--dtype float32"
-            )
-        if not limits.min <= mean <= limits.max:
-            raise InvalidValueError(
-                f"{options.dtype} ends at {limits.min if mean < 0 else limits.max}, but the result "
-                f"would have a mean of {mean:.4g}; use --dtype float32, or choose units with "
-                f"--range {limits.min} {limits.max}"
+                f"{options.dtype} cannot hold a result with the mean {round(mean)} and a standard "
+                f"deviation of {sd:.2g}; use --dtype float32, or choose units with --scale "
+                f"positive or --range LOW HIGH"
             )
 
 

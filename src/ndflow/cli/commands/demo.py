@@ -158,9 +158,8 @@ def _self_test() -> dict[str, tuple[float, float]]:
     """
     import numpy as np
 
-    from ndflow.subject.apply import apply
     from ndflow.subject.fit import fit
-    from ndflow.subject.normalise import normalise
+    from ndflow.subject.normalise import apply, normalise
 
     random = np.random.default_rng(2018)
     axes = np.meshgrid(*(np.linspace(-1.1, 1.1, n) for n in _SHAPE), indexing="ij")

@@ -127,8 +127,7 @@ def apply(
     """
     from ndflow.cli.scans import command_line, run_scans, typed_subjects
     from ndflow.study.tasks import Task
-    from ndflow.subject.apply import apply_map
-    from ndflow.subject.normalise import outputs_of
+    from ndflow.subject.normalise import apply_map, outputs_of
 
     if other_image and not inverse:
         raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")

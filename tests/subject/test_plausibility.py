@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from ndflow.density import GaussianMixture
-from ndflow.population.plausibility import (
+from ndflow.subject.doubts import (
     density_distance,
     far_from,
     unlike_others,
