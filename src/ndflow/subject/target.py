@@ -361,8 +361,8 @@ def check_units(
         if sd < _COARSEST or not limits.min <= mean <= limits.max:
             raise InvalidValueError(
                 f"{options.dtype} cannot hold a result with the mean {round(mean)} and a standard "
-                f"deviation of {sd:.2g}; use --dtype float32, or choose units with --scale "
-                f"positive or --range LOW HIGH"
+                f"deviation of {sd:.3g}; use --dtype float32, or choose units with --range 0 "
+                f"{min(1000, limits.max)}"
             )
 
 
