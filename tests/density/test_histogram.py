@@ -118,6 +118,7 @@ def test_scaled_integers_keep_their_scaled_values_and_their_quantum(slope, inter
     np.testing.assert_allclose((h.values - h.origin) / h.widths % 1, 0.5, atol=1e-9)
 
 
+@settings(max_examples=10)
 @given(slope=st.sampled_from([-0.7, 1.0, 3.0]), seed=seeds)
 def test_coarse_bins_are_whole_multiples_of_the_quantum_so_there_is_no_comb(slope, seed):
     first = int(np.random.default_rng(seed).integers(-(2**30), 2**30))
@@ -130,6 +131,7 @@ def test_coarse_bins_are_whole_multiples_of_the_quantum_so_there_is_no_comb(slop
     np.testing.assert_allclose(np.diff(h.values[:, 0]), h.widths[0], rtol=1e-5)
 
 
+@settings(max_examples=10)
 @given(seed=seeds, scale=st.sampled_from([1e-3, 1.0, 1e4]))
 def test_floats_are_binned_close_to_where_they_were(seed, scale):
     voxels = scale * np.random.default_rng(seed).standard_normal(20_000)
@@ -217,12 +219,6 @@ def test_many_levels_fall_into_the_same_bins_of_a_tally(kind, scale, seed):
         voxels = voxels * np.int32(60_000)
     options = {"slope": scale[0], "inter": scale[1]}
     assert tallied(voxels, 7000, **options) == histogram(voxels, **options)
-
-
-def test_one_outlier_costs_a_tally_neither_the_resolution_nor_the_count():
-    voxels = np.random.default_rng(0).normal(0, 1, 40_000)
-    voxels[17] = 1e30
-    assert tallied(voxels, 5000) == histogram(voxels)
 
 
 def test_a_table_is_really_used(monkeypatch):

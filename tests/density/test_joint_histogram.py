@@ -36,18 +36,6 @@ def test_bins_are_as_narrow_as_the_limit_allows():
     assert len(np.unique(finer, axis=0)) > 2000
 
 
-def test_channels_are_resolved_alike_whatever_their_units():
-    joint = joint_histogram(normal(20_000, 2) * [1.0, 1000.0], most=2000)
-    assert 0.4 < joint.widths[1] / joint.widths[0] / 1000 < 2.5
-
-
-def test_levels_of_integers_are_centres_of_cells():
-    voxels = np.random.default_rng(0).integers(0, 200, size=(3000, 2))
-    joint = joint_histogram(voxels)
-    assert (joint.widths == 1).all()
-    assert set(map(tuple, joint.values)) == set(map(tuple, voxels.astype(float)))
-
-
 def test_wider_bins_of_integers_hold_whole_levels_only():
     voxels = np.random.default_rng(0).integers(-150, 600, size=(20_000, 2))
     joint = joint_histogram(voxels, most=1000)

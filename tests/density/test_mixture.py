@@ -161,15 +161,6 @@ def test_a_marginal_is_the_density_summed_over_the_other_channel():
         assert marginal(mixture, 0).pdf(x) == pytest.approx(summed, rel=1e-6)
 
 
-def test_a_projection_has_the_moments_of_projected_points():
-    generator = np.random.default_rng(3)
-    mixture, direction = random_mixture(generator, 3, 3), generator.normal(size=3)
-    line = projected(mixture, direction)
-    assert line.mean()[0] == pytest.approx(mixture.mean() @ direction)
-    variance = direction @ mixture.covariance() @ direction
-    assert line.covariance()[0, 0] == pytest.approx(variance)
-
-
 # ── what is refused, and why ─────────────────────────────────────────────────────────────────────
 
 M1 = GaussianMixture([1.0], [0.0], [1.0])

@@ -40,34 +40,6 @@ def test_weights_of_three_scans_are_those_of_the_closed_form() -> None:
     assert found.sites["A"].effective == pytest.approx(1 / (shares**2).sum())
 
 
-def test_weights_are_those_of_a_solver_of_the_primal_problem() -> None:
-    covariates, sites = drawn(1)
-    found = balance(covariates, sites)
-    for site, own in found.sites.items():
-        assert own.reach != "approximate"
-        inside = rows(sites, site)
-        ages, women = covariates["age"][inside], covariates["sex"][inside] == "F"
-        wanted = [1.0, found.target["age"], found.target["sex F"]]
-        moments = [np.ones(ages.size), ages, women.astype(float)]
-        if own.reach == "means and variances":
-            moments.append(ages**2)
-            wanted.append(float(found.weights[inside] @ ages**2))
-        rows_of, wanted_of = np.array(moments), np.array(wanted)
-        scale = np.maximum(np.abs(wanted_of), 1)
-        solved = optimize.minimize(
-            lambda w: float((w * np.log(np.maximum(w, 1e-300))).sum()),
-            np.full(ages.size, 1 / ages.size),
-            bounds=[(0, 1)] * ages.size,
-            constraints=optimize.LinearConstraint(
-                rows_of / scale[:, None], wanted_of / scale, wanted_of / scale
-            ),
-            method="SLSQP",
-            options={"maxiter": 500, "ftol": 1e-14},
-        )
-        assert solved.success
-        np.testing.assert_allclose(found.weights[inside], solved.x, atol=1e-4)
-
-
 @settings(max_examples=12)
 @given(SEEDS, st.floats(0, 3))
 def test_what_is_said_to_be_reached_is_reached(seed: int, gap: float) -> None:
@@ -90,29 +62,6 @@ def test_what_is_said_to_be_reached_is_reached(seed: int, gap: float) -> None:
             squares.append(weights @ (ages / sds["age"]) ** 2)
     if squares:
         np.testing.assert_allclose(squares, squares[0], rtol=1e-8)
-
-
-def inside_the_hull(covariates: dict[str, Any], target: dict[str, float], own: Any) -> bool:
-    """Return whether some weights take the means of a site to the target, by linear programming."""
-    ages, women = covariates["age"][own], covariates["sex"][own] == "F"
-    solved = optimize.linprog(
-        np.zeros(ages.size),
-        A_eq=np.array([np.ones(ages.size), ages / 10, women]),
-        b_eq=[1, target["age"] / 10, target["sex F"]],
-    )
-    return bool(solved.success)
-
-
-@settings(max_examples=12)
-@given(SEEDS, st.floats(1, 4))
-def test_a_site_that_cannot_reach_the_target_is_proved_not_to(seed: int, gap: float) -> None:
-    covariates, sites = drawn(seed, gap=gap)
-    found = balance(covariates, sites)
-    for site, own in found.sites.items():
-        reachable = inside_the_hull(covariates, found.target, rows(sites, site))
-        assert own.outside != reachable
-        if not reachable:
-            assert own.reach == "approximate"
 
 
 def test_sites_without_overlap_come_nearer_but_keep_their_effective_scans() -> None:

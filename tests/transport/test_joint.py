@@ -1,5 +1,6 @@
 """The map of several channels, flows on a mesh, and the sliced distance that judges both."""
 
+import json
 from functools import cache
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from mixtures import random_mixture, regularised_match
 from scipy import stats
 
-from ndflow import GaussianMixture, InvalidValueError
+from ndflow import GaussianMixture, IntensityMap, InvalidValueError
 from ndflow.density import fit, histogram
 from ndflow.transport import Flow
 from ndflow.transport.flow import with_far_field
@@ -62,6 +63,12 @@ def test_mapped_voxels_have_the_density_of_the_target(found):
     assert found.figures.channelwise > 3 * found.figures.finished
     assert found.figures.aligned > found.figures.channelwise
     assert found.figures.kept
+
+
+def test_it_comes_back_from_a_file(found):
+    written = json.dumps(found.map.to_dict())
+    assert len(written) < 100_000  # of the mesh, only what it is made from
+    assert IntensityMap.from_dict(json.loads(written)) == found.map
 
 
 def test_the_jacobian_and_the_inverse_are_those_of_the_map(found):
