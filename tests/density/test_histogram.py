@@ -28,7 +28,6 @@ def brute_force(values: np.ndarray) -> Counter[float]:
     return Counter((float(v) + 0.0,) for v in values.tolist())
 
 
-any_cuts = st.lists(st.floats(0, 1), min_size=1, max_size=4)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -142,57 +141,8 @@ def test_floats_are_binned_close_to_where_they_were(seed, scale):
     assert nearest.max() <= h.widths[0] / 2 <= scale * 1e-3
 
 
-# ── chunks add up ────────────────────────────────────────────────────────────────────────────────
+# ── chunks are counted like all voxels at once ───────────────────────────────────────────────────
 
-
-def integers(g: np.random.Generator) -> np.ndarray:
-    bits, dtype = int(g.integers(1, 64)), g.choice([np.int64, np.uint64])
-    return g.integers(0, 2**bits, 18_000, dtype)
-
-
-def beyond_doubles(g: np.random.Generator) -> np.ndarray:
-    # Neighbouring integers are the same double out there: each voxel must still be rounded the
-    # same way, whatever else is in its chunk.
-    far = [-(2**63) + 2**21, 2**53, 2**62, 2**63 - 2**21][g.integers(4)]
-    spread = int(2 ** g.integers(10, 21))
-    return far + g.integers(-spread, spread, 300)
-
-
-def scaled(g: np.random.Generator) -> np.ndarray:
-    return g.integers(-(2**17), 2**17, 20_000, np.int32)
-
-
-def floats(g: np.random.Generator) -> np.ndarray:
-    size = int(g.choice([50, 17_000, 40_000]))
-    drawn = g.standard_cauchy(size) if g.random() < 0.5 else g.normal(5, 1, size)
-    with np.errstate(over="ignore"):  # what half precision cannot hold is infinite, and not counted
-        return drawn.astype(FLOATS[g.integers(3)])
-
-
-def channels(g: np.random.Generator) -> np.ndarray:
-    return (g.standard_normal((2000, 2)) * [100, 700]).astype(g.choice(["i2", "f8"]))
-
-
-@pytest.mark.parametrize(
-    ("draw", "options"),
-    [
-        (integers, {}),
-        (beyond_doubles, {}),
-        (scaled, {"slope": -0.37, "inter": 4.2}),
-        (floats, {}),
-        (channels, {"channels": 2}),
-    ],
-)
-@settings(max_examples=20)
-@given(seed=seeds, cuts=any_cuts)
-def test_histograms_of_chunks_add_up_exactly(draw, options, seed, cuts):
-    voxels = draw(np.random.default_rng(seed))
-    where = sorted({int(cut * len(voxels)) for cut in cuts} - {0, len(voxels)})
-    first, *rest = (histogram(chunk, **options) for chunk in np.split(voxels, where))
-    assert sum(rest, first) == histogram(voxels, **options)
-
-
-# ── counting in a table ──────────────────────────────────────────────────────────────────────────
 
 TYPES = [*INTEGERS, np.dtype(bool), *FLOATS, np.dtype(">i2"), np.dtype(">f4")]
 
@@ -203,16 +153,17 @@ def tallied(voxels: np.ndarray, length: int, **scale: float) -> Any:
 
 
 @given(st.sampled_from(TYPES).flatmap(small_arrays), st.integers(1, 90))
-def test_chunks_are_tallied_like_all_voxels_at_once(voxels, length):
+def test_voxels_of_every_type_are_tallied(voxels, length):
     assert tallied(voxels, length) == histogram(voxels)
 
 
-@pytest.mark.parametrize("kind", ["i2", "u2", "i4", "whole f4", "f4", "f8", "wide i4"])
+@pytest.mark.parametrize("kind", ["i2", "u2", "i4", "whole f4", "f2", "f4", "f8", "wide i4"])
 @settings(max_examples=5)
 @given(scale=st.sampled_from([(0.25, -3.0), (-0.37, 1024.0), (1e-3, 7.0)]), seed=seeds)
 def test_many_levels_fall_into_the_same_bins_of_a_tally(kind, scale, seed):
-    values = np.random.default_rng(seed).normal(0, 8000, 40_000)
-    if kind not in ("f4", "f8"):
+    g = np.random.default_rng(seed)
+    values = np.clip(8000 * g.standard_t(g.choice([1, 30]), 40_000), -6e4, 6e4)
+    if kind not in ("f2", "f4", "f8"):
         values = np.rint(np.clip(np.abs(values), 0, 32000))
     voxels = values.astype(kind.split()[-1])
     if kind == "wide i4":
@@ -272,11 +223,6 @@ def test_edges_around_levels_near_the_largest_double_do_not_overflow():
         (lambda: histogram(["a"]), "voxels .*real"),
         (lambda: histogram([1, 2], slope=0), "slope .*zero"),
         (lambda: histogram([1, 2, 3], channels=2), r"2 channels.*\(3,\)"),
-        (
-            lambda: histogram([1, 2], slope=2) + histogram([1, 2], slope=3),
-            "unrelated bins.*slope",
-        ),
-        (lambda: histogram([1], inter=0.5) + histogram([1]), "unrelated bins.*inter"),
         (lambda: Histogram([1.0, 2.0], [1.0, -1.0]), "counts .*negative"),
         (lambda: Histogram([1.0], [1.0], [-1.0]), "widths .*negative"),
     ],

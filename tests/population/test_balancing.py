@@ -29,7 +29,7 @@ def rows(sites: list[str], site: str) -> Any:
     return np.asarray(sites) == site
 
 
-def test_weights_of_three_scans_are_those_of_the_closed_form() -> None:
+def test_weights_of_three_scans_are_those_of_the_closed_form():
     # The weights of 20, 40 and 60 are 1, x and x². Their mean is 50 if x² − x − 3 = 0.
     x = (1 + np.sqrt(13)) / 2
     shares = np.array([1, x, x**2]) / (1 + x + x**2)
@@ -42,7 +42,7 @@ def test_weights_of_three_scans_are_those_of_the_closed_form() -> None:
 
 @settings(max_examples=12)
 @given(SEEDS, st.floats(0, 3))
-def test_what_is_said_to_be_reached_is_reached(seed: int, gap: float) -> None:
+def test_what_is_said_to_be_reached_is_reached(seed, gap):
     covariates, sites = drawn(seed, gap=gap)
     found = balance(covariates, sites)
     sds = {"age": covariates["age"].std(), "sex F": 1.0, "sex M": 1.0}
@@ -64,7 +64,7 @@ def test_what_is_said_to_be_reached_is_reached(seed: int, gap: float) -> None:
         np.testing.assert_allclose(squares, squares[0], rtol=1e-8)
 
 
-def test_sites_without_overlap_come_nearer_but_keep_their_effective_scans() -> None:
+def test_sites_without_overlap_come_nearer_but_keep_their_effective_scans():
     ages = np.r_[np.linspace(20, 30, 20), np.linspace(60, 80, 20)]
     found = balance({"age": ages}, [*["young"] * 20, *["old"] * 20])
     young, old = found.sites["young"], found.sites["old"]
@@ -77,7 +77,7 @@ def test_sites_without_overlap_come_nearer_but_keep_their_effective_scans() -> N
     assert FEWEST <= old.effective < 12
 
 
-def test_a_site_that_cannot_join_leaves_the_others_balanced() -> None:
+def test_a_site_that_cannot_join_leaves_the_others_balanced():
     generator = np.random.default_rng(0)
     ages = np.r_[generator.normal(45, 12, 40), generator.normal(52, 12, 40), np.full(3, 95.0)]
     found = balance({"age": ages}, [*["A"] * 40, *["B"] * 40, *["C"] * 3])
@@ -95,9 +95,7 @@ def reached(found: Balance) -> dict[str, tuple[str, bool]]:
 
 @settings(max_examples=12)
 @given(SEEDS, st.floats(0.01, 100), st.floats(-1000, 1000), st.booleans())
-def test_neither_units_nor_names_nor_order_matter(
-    seed: int, unit: float, zero: float, down: bool
-) -> None:
+def test_neither_units_nor_names_nor_order_matter(seed, unit, zero, down):
     covariates, sites = drawn(seed)
     ages = zero + (-unit if down else unit) * covariates["age"]
     coded = np.where(covariates["sex"] == "F", "women", "men")
@@ -108,7 +106,7 @@ def test_neither_units_nor_names_nor_order_matter(
     assert reached(moved) == reached(expected)
 
 
-def test_values_are_checked() -> None:
+def test_values_are_checked():
     with pytest.raises(InvalidValueError, match="at least one scan"):
         balance({"age": []}, [])
     with pytest.raises(InvalidValueError, match="age must have one value for each of 2 scans"):
@@ -117,7 +115,7 @@ def test_values_are_checked() -> None:
         balance({"age": [1.0, np.nan]}, ["A", "B"])
 
 
-def test_weights_of_two_categories_are_shares_of_each() -> None:
+def test_weights_of_two_categories_are_shares_of_each():
     # Women are 1 of 4 at A and 3 of 4 at B: by symmetry, the target is a half.
     found = balance({"sex": [*"FMMMFFFM"]}, [*"AAAABBBB"])
     np.testing.assert_allclose(found.weights[:4], [1 / 2, 1 / 6, 1 / 6, 1 / 6], atol=1e-9)
@@ -127,7 +125,7 @@ def test_weights_of_two_categories_are_shares_of_each() -> None:
 # ── exponential tilting ──────────────────────────────────────────────────────────────────────────
 
 
-def test_a_relaxed_solution_leaves_an_imbalance_in_proportion_to_its_multipliers() -> None:
+def test_a_relaxed_solution_leaves_an_imbalance_in_proportion_to_its_multipliers():
     features = np.random.default_rng(0).standard_normal((20, 2))
     target, r = np.array([5.0, 0.0]), 0.3
     found = tilt(features, target, r)
@@ -142,7 +140,7 @@ def test_a_relaxed_solution_leaves_an_imbalance_in_proportion_to_its_multipliers
     assert -found.value == pytest.approx(solved.fun, rel=1e-6)
 
 
-def test_a_target_at_the_border_is_reached_with_weights_of_nothing_elsewhere() -> None:
+def test_a_target_at_the_border_is_reached_with_weights_of_nothing_elsewhere():
     found = tilt(np.array([[0.0], [1.0], [2.0]]), np.array([2.0]))
     assert found.status != "outside"
     np.testing.assert_allclose(found.weights, [0, 0, 1], atol=1e-9)
@@ -150,9 +148,7 @@ def test_a_target_at_the_border_is_reached_with_weights_of_nothing_elsewhere() -
 
 @settings(max_examples=25)
 @given(SEEDS, st.floats(0, 3))
-def test_either_the_weights_are_found_or_the_proof_that_there_are_none(
-    seed: int, far: float
-) -> None:
+def test_either_the_weights_are_found_or_the_proof_that_there_are_none(seed, far):
     generator = np.random.default_rng(seed)
     features = generator.standard_normal((generator.integers(1, 30), generator.integers(1, 4)))
     direction = generator.standard_normal(features.shape[1])

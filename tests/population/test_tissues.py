@@ -2,15 +2,13 @@
 
 from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixtures import mixtures, moved
-from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy import optimize
 
 from ndflow import Affine, GaussianMixture
 from ndflow.density import stack
@@ -35,58 +33,41 @@ UNITS = [Affine(1.0, 0.0), Affine(2.5, -100.0), Affine(0.3, 40.0), Affine(1.7, 5
 SCANS = [
     Tissues(COMMON, shares).transformed(units) for shares, units in zip(SHARES, UNITS, strict=True)
 ]
+PLANE = GaussianMixture([1.0], np.zeros((1, 2)), [np.eye(2)])
 USUAL = 0.03**2 * (np.eye(3) - 1 / 3)
 
 
-def pdf(mixture: GaussianMixture, x: ArrayLike) -> NDArray[np.float64]:
-    """The density, by scipy."""
-    sds = mixture.precisions[:, 0, 0] ** -0.5
-    return stats.norm.pdf(np.asarray(x)[..., np.newaxis], mixture.means[:, 0], sds) @ (
-        mixture.weights
-    )
-
-
-def apart(one: GaussianMixture, other: GaussianMixture) -> float:
+def apart(one, other):
     """The largest difference of two distribution functions (Kolmogorov)."""
     at = other.quantile(np.linspace(0.001, 0.999, 500))
     return float(np.abs(one.cdf(at) - other.cdf(at)).max())
-
-
-def same(one: TissueModel, other: TissueModel) -> None:
-    np.testing.assert_allclose(one.mean, other.mean, atol=1e-12)
-    np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-12)
-    for here, there in zip(one.densities, other.densities, strict=True):
-        assert apart(here, there) < 1e-6
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("densities", "shares", "covariance", "message"),
     [
-        {"densities": COMMON[:2]},
-        {"densities": (*COMMON[:2], GaussianMixture([1.0], np.zeros((1, 2)), [np.eye(2)]))},
-        {"shares": [0.5, 0.5, 0.0]},
-        {"shares": [0.2, 0.3, 0.4]},
+        (COMMON[:2], SHARES[0], USUAL, "densities must be three"),
+        ((*COMMON[:2], PLANE), SHARES[0], USUAL, "with one channel each"),
+        (COMMON, [0.5, 0.5, 0.0], USUAL, "three positive numbers"),
+        (COMMON, [0.2, 0.3, 0.4], USUAL, "that sum to 1"),
+        (COMMON, SHARES[0], -USUAL, "covariance must be positive semidefinite"),
+        (COMMON, SHARES[0], np.eye(3), "its rows must sum to 0"),
     ],
 )
-def test_what_cannot_be_tissues_is_refused(wrong: dict[str, Any]) -> None:
-    given = {"densities": COMMON, "shares": SHARES[0]} | wrong
-    with pytest.raises(InvalidValueError):
-        Tissues(given["densities"], given["shares"])
-    with pytest.raises(InvalidValueError):
-        TissueModel(given["densities"], given["shares"], USUAL)
+def test_what_cannot_be_tissues_is_refused(densities, shares, covariance, message):
+    with pytest.raises(InvalidValueError, match=message):
+        TissueModel(densities, shares, covariance)
 
 
 @given(st.tuples(*[st.floats(0.01, 1)] * 3), st.floats(0.1, 10), st.floats(-500, 500))
-def test_a_target_is_the_sum_of_the_tissues_in_any_units(
-    amounts: tuple[float, ...], slope: float, offset: float
-) -> None:
+def test_a_target_is_the_sum_of_the_tissues_in_any_units(amounts, slope, offset):
     shares = np.array(amounts) / sum(amounts)
     model = TissueModel(COMMON, SHARES[0], USUAL, "components")
     x = np.linspace(100, 1200, 60)
-    expected = sum(share * pdf(tissue, x) for share, tissue in zip(shares, COMMON, strict=True))
+    expected = sum(share * tissue.pdf(x) for share, tissue in zip(shares, COMMON, strict=True))
     np.testing.assert_allclose(model.target(shares).pdf(x), expected, rtol=1e-9, atol=1e-15)
     there = model.transformed(Affine(slope, offset))
     density = there.target(shares).pdf(slope * x + offset)
@@ -99,7 +80,7 @@ def test_a_target_is_the_sum_of_the_tissues_in_any_units(
 # ── from scans with maps ─────────────────────────────────────────────────────────────────────────
 
 
-def test_scans_that_differ_in_units_and_proportions_have_their_tissues_in_common() -> None:
+def test_scans_that_differ_in_units_and_proportions_have_their_tissues_in_common():
     model = tissue_model(SCANS)
     units = align(stack(COMMON, SHARES.mean(axis=0)))  # zero mean and unit spread
     for found, tissue in zip(model.densities, COMMON, strict=True):
@@ -114,15 +95,7 @@ def test_scans_that_differ_in_units_and_proportions_have_their_tissues_in_common
     np.testing.assert_allclose(model.covariance, expected, atol=1e-12)
 
 
-def test_neither_the_order_nor_the_units_of_scans_matter() -> None:
-    model = tissue_model(SCANS)
-    same(tissue_model(SCANS[::-1]), model)
-    same(tissue_model([scan.transformed(Affine(33.0, -7.0)) for scan in SCANS]), model)
-    plain = [Tissues(COMMON, shares) for shares in SHARES]
-    same(tissue_model(plain), model)
-
-
-def test_with_given_maps_tissues_are_averaged_after_the_maps() -> None:
+def test_with_given_maps_tissues_are_averaged_after_the_maps():
     knots = np.array([100.0, 600.0, 1200.0])
     bends = [
         PiecewiseLinear(knots, np.array([-3.0, 0.1, 2.0])),
@@ -143,7 +116,7 @@ def test_with_given_maps_tissues_are_averaged_after_the_maps() -> None:
 # ── from components ──────────────────────────────────────────────────────────────────────────────
 
 
-def scatter(mixture: GaussianMixture, kinds: NDArray[np.intp]) -> float:
+def scatter(mixture, kinds):
     """The variance of the means within groups, by numpy."""
     total = 0.0
     for kind in range(3):
@@ -156,7 +129,7 @@ def scatter(mixture: GaussianMixture, kinds: NDArray[np.intp]) -> float:
 
 @settings(max_examples=20)
 @given(mixtures(1, most=6, spread=3.0).filter(lambda mixture: mixture.components >= 3))
-def test_no_other_grouping_of_components_has_less_scatter(mixture: GaussianMixture) -> None:
+def test_no_other_grouping_of_components_has_less_scatter(mixture):
     model = tissues_from_components(mixture)
     where = [
         next(g for g, group in enumerate(model.densities) if mean in group.means[:, 0])
@@ -169,14 +142,10 @@ def test_no_other_grouping_of_components_has_less_scatter(mixture: GaussianMixtu
     )
     assert scatter(mixture, np.array(where)) == pytest.approx(least, rel=1e-9, abs=1e-15)
     x = np.linspace(-9, 9, 200)
-    np.testing.assert_allclose(model.target(model.mean).pdf(x), pdf(mixture, x), atol=1e-12)
-    ends = [(group.means.min(), group.means.max()) for group in model.densities]
-    assert ends[0][1] < ends[1][0]
-    assert ends[1][1] < ends[2][0]
-    assert model.source == "components"
+    np.testing.assert_allclose(model.target(model.mean).pdf(x), mixture.pdf(x), atol=1e-12)
 
 
-def test_components_of_scans_with_maps_are_grouped_into_their_tissues() -> None:
+def test_components_of_scans_with_maps_are_grouped_into_their_tissues():
     model = tissues_from_components(stack(COMMON, SHARES[1]))
     np.testing.assert_allclose(model.mean, SHARES[1], atol=1e-12)
     np.testing.assert_allclose(model.covariance, USUAL, atol=1e-15)  # people differ as usual
@@ -184,22 +153,10 @@ def test_components_of_scans_with_maps_are_grouped_into_their_tissues() -> None:
         assert apart(found, tissue) < 1e-9
 
 
-@pytest.mark.parametrize(
-    "mixture",
-    [
-        GaussianMixture([0.5, 0.5], [0.0, 1.0], [1.0, 1.0]),
-        GaussianMixture([0.3, 0.3, 0.4], np.zeros((3, 2)), [np.eye(2)] * 3),
-    ],
-)
-def test_too_few_components_or_too_many_channels_make_no_tissues(mixture: GaussianMixture) -> None:
+@pytest.mark.parametrize("mixture", [GREY, stack([PLANE] * 3)])
+def test_too_few_components_or_too_many_channels_make_no_tissues(mixture):
     with pytest.raises(InvalidValueError, match="one channel and at least three components"):
         tissues_from_components(mixture)
-
-
-@pytest.mark.parametrize("covariance", [-USUAL, np.eye(3), np.zeros((2, 2)), np.zeros((3, 3)) + 1])
-def test_what_cannot_be_a_covariance_of_proportions_is_refused(covariance: Any) -> None:
-    with pytest.raises(InvalidValueError, match="covariance"):
-        TissueModel(COMMON, SHARES[0], covariance)
 
 
 # ── proportions of a scan ────────────────────────────────────────────────────────────────────────
@@ -220,14 +177,14 @@ GRID = np.linspace(-6, 4, 40_001)
 BELOW = np.array([tissue.cdf(GRID) for tissue in MODEL.densities])
 
 
-def somebody(shares: NDArray[np.float64], bend: float = 0.0) -> GaussianMixture:
+def somebody(shares, bend=0.0):
     """A scan with these proportions, in units of its own; its GM may be shifted."""
     target = MODEL.target(shares)
     means = target.means + bend * (np.abs(target.means + 0.1) < 0.01)
     return GaussianMixture(target.weights, means, target.precisions).transformed(180.0, 700.0)
 
 
-def objective(free: NDArray[np.float64], scan: GaussianMixture, strength: float) -> float:
+def objective(free, scan, strength):
     """Equation (1), with quantiles from a table and the best line from least squares."""
     shares = np.array([*free, 1 - sum(free)])
     if (shares < 0.02).any():
@@ -250,7 +207,7 @@ PEOPLE = {
 
 @pytest.mark.parametrize("strength", [1e-4, 1e-2])
 @pytest.mark.parametrize("scan", PEOPLE)
-def test_no_search_finds_less_than_the_minimum(scan: str, strength: float) -> None:
+def test_no_search_finds_less_than_the_minimum(scan, strength):
     found = adapted_proportions(PEOPLE[scan], MODEL, prior_strength=strength)
     by_hand = partial(objective, scan=PEOPLE[scan], strength=strength)
     best = optimize.minimize(
@@ -264,16 +221,14 @@ def test_no_search_finds_less_than_the_minimum(scan: str, strength: float) -> No
 
 @settings(max_examples=15)
 @given(st.tuples(st.floats(-0.1, 0.12), st.floats(-0.1, 0.1)))
-def test_known_proportions_are_recovered_where_contrast_is_not_in_doubt(
-    off: tuple[float, float],
-) -> None:
+def test_known_proportions_are_recovered_where_contrast_is_not_in_doubt(off):
     shares = MEAN + np.array([off[0], off[1] - off[0] / 2, -off[1] - off[0] / 2])
     found = adapted_proportions(somebody(shares), MODEL, prior_strength=1e-7)
     np.testing.assert_allclose(found.proportions, shares, atol=2e-3)
     assert found.after < 1e-5
 
 
-def test_where_proportions_vary_in_one_direction_only_so_do_those_of_a_scan() -> None:
+def test_where_proportions_vary_in_one_direction_only_so_do_those_of_a_scan():
     way = np.array([2.0, -1.0, -1.0])
     model = TissueModel(MODEL.densities, MEAN, np.outer(way, way) * 0.03**2)
     off = adapted_proportions(
@@ -287,9 +242,7 @@ def test_where_proportions_vary_in_one_direction_only_so_do_those_of_a_scan() ->
 
 @settings(max_examples=20)
 @given(mixtures(1, most=5, spread=2.0), st.floats(1e-3, 1e3), st.floats(-1e3, 1e3))
-def test_any_scan_in_any_units_gets_proportions_that_are_no_worse(
-    scan: GaussianMixture, slope: float, offset: float
-) -> None:
+def test_any_scan_in_any_units_gets_proportions_that_are_no_worse(scan, slope, offset):
     found = adapted_proportions(scan, MODEL)
     assert found.after <= found.before
     assert found.proportions.sum() == pytest.approx(1, abs=1e-12)
@@ -299,7 +252,7 @@ def test_any_scan_in_any_units_gets_proportions_that_are_no_worse(
     assert other.before == pytest.approx(found.before, rel=1e-6)
 
 
-def test_a_scan_like_the_mean_keeps_the_mean() -> None:
+def test_a_scan_like_the_mean_keeps_the_mean():
     for bend in (0.002, -0.002):  # which proportions do not explain
         found = adapted_proportions(somebody(MEAN, bend), MODEL)
         np.testing.assert_allclose(found.proportions, MEAN, atol=1e-5)

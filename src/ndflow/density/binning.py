@@ -10,7 +10,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray
 
 QUANTILE_LEVELS: FloatArray = np.arange(1, 200) / 200  # at which distributions are compared
@@ -126,23 +125,6 @@ def snapped(
     step = np.where(wider > 0, wider, 1.0)
     centres = origin + (np.floor((values - origin) / step) + 0.5) * step
     return np.where(moved, centres, values)
-
-
-def common(
-    one: tuple[FloatArray, FloatArray], two: tuple[FloatArray, FloatArray]
-) -> tuple[FloatArray, FloatArray]:
-    """Return the widths and origin of the finest lattice that contains both of two."""
-    (widths, origin), (other_widths, other_origin) = one, two
-    binned, other_binned = widths > 0, other_widths > 0
-    both = binned & other_binned
-    with np.errstate(divide="ignore", invalid="ignore"):
-        doublings = np.log2(other_widths / widths)
-    if (both & ((origin != other_origin) | (doublings != np.rint(doublings)))).any():
-        raise InvalidValueError(
-            "histograms on unrelated bins cannot be added; "
-            "make them from data of one type, with the same slope and inter"
-        )
-    return np.maximum(widths, other_widths), np.where(binned, origin, other_origin)
 
 
 def bounding_widths(values: FloatArray, widths: FloatArray, origin: FloatArray) -> FloatArray:

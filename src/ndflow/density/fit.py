@@ -150,10 +150,17 @@ def fit(
         begin = padded(by_mass(moments_under(data, r, moved.means)), truncation)
     climbed = _climb_sorted(data, prior, begin)
     units = float(counts.sum() * np.log(np.abs(scale)).sum())
+    sweeps = len(climbed.bounds)
+    message = f"converged after {sweeps} sweeps"
+    if not climbed.converged:
+        message = (
+            f"still rising after {sweeps} sweeps; the mixture is usable, and a smaller "
+            f"effective_count stops earlier"
+        )
     return Fit(
         mixture=_mixture(prior, climbed.moments, used, centre, scale),
         bounds=np.array(climbed.bounds) - units,
-        status=_status(climbed),
+        status=Status(climbed.converged, sweeps, message),
     )
 
 
@@ -268,17 +275,6 @@ def _without_binning(precisions: FloatArray, widths: FloatArray) -> FloatArray:
     variances = np.maximum(variances - 1 / 6, np.minimum(variances, 1 / 12))
     result = einsum("kij,kj,klj->kil", axes, 1 / variances, axes) / np.outer(widths, widths)
     return gaussian.symmetric(result)
-
-
-def _status(climbed: Climb) -> Status:
-    sweeps = len(climbed.bounds)
-    message = f"converged after {sweeps} sweeps"
-    if not climbed.converged:
-        message = (
-            f"still rising after {sweeps} sweeps; the mixture is usable, and a smaller "
-            f"effective_count stops earlier"
-        )
-    return Status(climbed.converged, sweeps, message)
 
 
 # ── the starting point ────────────────────────────────────────────────────────────────────────────

@@ -10,8 +10,8 @@ represented by its centre. The lattice depends on the kind of data:
 If that gives more levels than a histogram may hold, the width is doubled until they fit (floats
 start from a power of two). Doubling nests the bins, and the number of occupied levels can only
 shrink with the width and grow with the data. The width is therefore a function of the data alone,
-however they are split into chunks: the histograms of chunks add up exactly to the histogram of the
-whole. Since only occupied bins are kept, one voxel of 1e30 costs one bin, and no resolution.
+and not of how narrow the bins were at first, which lets `tally` count in a table. Since only
+occupied bins are kept, one voxel of 1e30 costs one bin, and no resolution.
 
 It matters that the width is a whole multiple of the quantum: otherwise some bins hold one level
 more than others, and the histogram looks like a comb.
@@ -129,16 +129,6 @@ class Histogram(Value):
         where = np.searchsorted(share, np.asarray(probability, dtype=np.float64) - 1e-12)
         chosen: FloatArray = levels[np.minimum(where, len(levels) - 1), 0]
         return chosen
-
-    def __add__(self, other: Histogram) -> Histogram:
-        """Return the histogram of both sets of voxels, on the coarser of the two lattices."""
-        if not isinstance(other, Histogram):
-            return NotImplemented
-        widths, origin = binning.common((self.widths, self.origin), (other.widths, other.origin))
-        parts = [binning.snapped(h.values, h.widths, widths, origin) for h in (self, other)]
-        return bounded(
-            np.concatenate(parts), np.concatenate([self.counts, other.counts]), widths, origin
-        )
 
     def coarsened(self, widths: FloatArray, origin: FloatArray) -> Histogram:
         """Return the histogram on a coarser lattice, which must contain the present one.
@@ -264,17 +254,14 @@ def bounded(
 
 
 # ── counting chunk by chunk ───────────────────────────────────────────────────────────────────────
-# Histograms of large images: counted chunk by chunk in a table, without sorting.
-#
-# The result is identical, to the last bit, to that of `histogram` for all voxels at
-# once.
+# The result is identical, to the last bit, to that of `histogram` for all voxels at once.
 #
 # - Integers, and floats that are all whole numbers, are counted in a table indexed by value.
 # - Other floats are counted in narrow bins whose width is a power of two, chosen so that the table
 #   has a reasonable size. A histogram with more levels than it may hold would double such a width
 #   until they fit; doubling nests the bins, so it makes no difference that we start from other
-# ones.   If the occupied bins are few enough to begin with, a histogram might keep the floats as
-# they are:   then there is no short cut, and the chunks are counted by `histogram` and added.
+#   ones. If the occupied bins are few enough to begin with, a histogram might keep the floats as
+#   they are: then there is no short cut, and `histogram` counts all chunks together.
 
 Pieces = Callable[[], Iterable[NDArray[Any]]]
 
@@ -312,12 +299,8 @@ def tally(
         counted = _in_bins(pieces, slope, inter)
     if counted is not None:
         return counted
-    total: Histogram | None = None
-    for piece in pieces():
-        if piece.size:
-            part = histogram(piece, slope=slope, inter=inter)
-            total = part if total is None else total + part
-    return total
+    together = [piece.ravel() for piece in pieces() if piece.size]
+    return histogram(np.concatenate(together), slope=slope, inter=inter) if together else None
 
 
 def _whole_numbers(
