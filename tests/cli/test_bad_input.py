@@ -49,7 +49,7 @@ reference -o {json} → SOURCES
 {normalise} --set freeze=99 → component
 {normalise} --set freeze=9:1 → freeze
 normalise {scan} --to {reference} --scale target -o {new} → {reference} | --scale positive
-normalise {scan} --to {reference} --dtype int16 --scale standard -o {new} → --scale positive
+normalise {scan} --to {reference} --dtype int16 --scale standard -o {new} → --range 0 1000
 normalise {scan} --to {second} --proportions adaptive -o {new} → {second} | reference
 normalise {scan} --to builtin:T2w -o {new} → builtin:T2w | builtin:T1w@1
 normalise {scan} {second} --to {target} -o {new} → {new} | folder
