@@ -10,7 +10,7 @@ quoted, and with three scans at least; for tissues, in the tests of their table.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from textwrap import wrap
+from textwrap import TextWrapper
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,9 +34,8 @@ _ABOUT = {
         "Spread: where all scans show the same value, by how much their true intensities differ. "
         "Between sites: W1 of their histograms. Both in standard deviations; less is better. "
         "Error: distance from a scale that is linear in the true intensities, which no method aims "
-        "at: a common scale is only defined up to one increasing map for all scans. The tissue "
-        "maps of auto are those that the scans were made from, better than any real ones; "
-        "auto-without-maps was given none.",
+        "at. The tissue maps of auto are those that the scans were made from; auto-without-maps "
+        "was given none.",
     ),
     "tissue": (
         "Tissue quartiles",
@@ -46,22 +45,21 @@ _ABOUT = {
     ),
     "fitness": (
         "Histograms compared with the average density of the z-scored scans",
-        "Medians over scans: differences of densities (mae, rmse), Wasserstein (w1), "
-        "Kolmogorov–Smirnov (ks) and Jensen–Shannon (js) distances, differences of quantiles (qq); "
-        "own: compared with the average of the condition itself; variation: total variation of the "
-        "log slope of the maps; jump: their largest change of slope, and the largest of any scan.",
+        "Medians over scans of differences of densities (mae, rmse), Wasserstein, Kolmogorov–"
+        "Smirnov and Jensen–Shannon distances (w1, ks, js) and differences of quantiles (qq); own: "
+        "from the average of the condition itself; variation and jump of the slopes of maps.",
     ),
     "sites": (
         "Distances between and within sites",
-        "W1 of histograms, in standard deviations of the average scan (the report's first numbers "
-        "are in those of the scans themselves); shares are relative to z-scoring.",
+        "W1 of histograms, in standard deviations of the average scan; shares of those after "
+        "z-scoring.",
     ),
     "classification": (
         "Site classification by random forests",
         "Share of scans whose site is predicted correctly, with references made without them; "
         "chance from shuffled sites; entropy in bits, and p of a paired t-test of it against "
-        "z-scoring. What remains without any difference of intensity: ranks, where all scans have "
-        "the same histogram; anatomy, where each tissue has one intensity in all scans.",
+        "z-scoring. Without any difference of intensity: ranks, where all scans have the same "
+        "histogram; anatomy, where each tissue has one intensity in all scans.",
     ),
     "repeats": (
         "Scans of the same subject",
@@ -70,9 +68,8 @@ _ABOUT = {
     "contrast": (
         "Contrast and variation of tissues",
         "Contrast: mean of WM minus that of GM, in standard deviations of the average brain; "
-        "dprime: the same in standard deviations of the tissues themselves, which no straight line "
-        "changes, and p of a paired t-test of it against z-scoring; sd: over scans; cv: "
-        "coefficient of variation of tissue medians over scans, with the scanner's average zero.",
+        "dprime: in those of the tissues themselves, and p of a paired t-test of it against "
+        "z-scoring; cv: coefficient of variation of tissue medians over scans.",
     ),
     "reliability": (
         "Reliability of tissue medians in scans of the same subject",
@@ -91,11 +88,7 @@ _OVERVIEW = {
     "scans": ("fitness", "w1_own", "distance of a scan from the average of all, median, in sd"),
     "sites": ("sites", "between", "distance between sites, in sd"),
     "within": ("sites", "within", "distance of a scan from the average of its site, in sd"),
-    "predicted": (
-        "classification",
-        "balanced",
-        "balanced accuracy of a forest that predicts sites",
-    ),
+    "predicted": ("classification", "balanced", "balanced accuracy of predicting sites"),
     "d′": ("contrast", "dprime", "separability of GM and WM by intensity"),
     "repeats": ("repeats", "ratio", "differences of scans of one subject, as a share of others"),
     "tissues": ("tissue", "sd", "sd of the quartiles of WM, GM and CSF over scans, mean"),
@@ -265,10 +258,10 @@ def _cell(part: float | str | None) -> str:
 # ── verdict ───────────────────────────────────────────────────────────────────────────────────────
 
 _CIRCULAR = " The same tissue maps made its targets, so that is no evidence by itself."
-_WIDTH = 100
 _FAR = 3.0  # times the median distance from the average
 _NAMED = 3  # scans in a sentence
 _FEWEST = 3  # scans that can differ significantly
+_wrapped = TextWrapper(100, "- ", "  ", break_on_hyphens=False, break_long_words=False).wrap
 
 
 def verdict(comparison: Comparison, made: Tables) -> str:
@@ -279,9 +272,8 @@ def verdict(comparison: Comparison, made: Tables) -> str:
     comparison : what was measured.
     made : its tables.
     """
-    runs = [one for one in comparison.conditions if one.name not in (UNNORMALISED, AFFINE)]
     blocks = []
-    for run in runs:
+    for run in comparison.conditions[2:]:
         parts = {
             "What became more alike": _alike(comparison, made, run),
             "What it cost": _cost(comparison, made, run),
@@ -290,40 +282,31 @@ def verdict(comparison: Comparison, made: Tables) -> str:
         lines = [f"{run.name}, compared with z-scoring alone"]
         for title, sentences in parts.items():
             lines += [title] if sentences else []
-            for sentence in sentences:
-                lines += wrap(
-                    sentence,
-                    _WIDTH,
-                    initial_indent="- ",
-                    subsequent_indent="  ",
-                    break_on_hyphens=False,
-                    break_long_words=False,
-                )
+            lines += [line for sentence in sentences for line in _wrapped(sentence)]
         blocks.append("\n".join(lines))
-    if not runs:
+    if not blocks:
         blocks.append("There is nothing to compare z-scoring with: give a run of another method.")
     return "\n\n".join(blocks) + "\n"
 
 
 def _alike(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
     found = []
-    sites, between = comparison.sites, _column(made, "sites", "between")
-    if sites is not None:
+    if comparison.sites is not None:
+        between = _column(made, "sites", "between")
         now, before, raw = (between[name] for name in (run.name, AFFINE, UNNORMALISED))
-        scans = [to_other_sites(one.quantiles, sites) for one in (run, comparison.affine)]
-        word = _word(now - before, scans, ("closer together", "further apart"))
+        away = [to_other_sites(one.quantiles, comparison.sites) for one in (run, comparison.affine)]
+        word = _word(now - before, away, ("closer together", "further apart"))
         found.append(
             f"Sites are {word}: {now:.3g} standard deviations apart, against {before:.3g} "
             f"({raw:.3g} unnormalised)."
         )
-    cells, base = (_of(made, "tissue", name) for name in (run.name, AFFINE))
-    if cells:
+    if cells := _of(made, "tissue", run.name):
         smaller = sum(cell["paired_holm"] < _SIGNIFICANT for cell in cells)
-        sd, base_sd = (float(np.mean([cell["sd"] for cell in some])) for some in (cells, base))
+        now, before = (_mean(some, "sd") for some in (cells, _of(made, "tissue", AFFINE)))
         judged = run.study is not None and run.study.target_rule.needs_tissue_maps
         found.append(
-            f"The quartiles of tissues have a standard deviation of {sd:.3g} on average, against "
-            f"{base_sd:.3g}; it is significantly smaller in {smaller} of {len(cells)}."
+            f"The quartiles of tissues have a standard deviation of {now:.3g} on average, against "
+            f"{before:.3g}; it is significantly smaller in {smaller} of {len(cells)}."
             f"{_CIRCULAR if judged else ''}"
         )
     return [*found, *_predicted(made, run)]
@@ -331,9 +314,8 @@ def _alike(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
 
 def _predicted(made: Tables, run: Condition) -> list[str]:
     """Say how well sites are recognised, by chance, and where no intensity map could change it."""
-    right = {
-        name: f"{share:.0%}" for name, share in _column(made, "classification", "balanced").items()
-    }
+    found = _column(made, "classification", "balanced")
+    right = {name: f"{share:.0%}" for name, share in found.items()}
     if run.name not in right or AFFINE not in right:
         return []
     text = f"A random forest recognises sites with a balanced accuracy of {right[run.name]}, "
@@ -354,26 +336,25 @@ def _cost(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
     sites = comparison.sites or [""] * len(comparison.scans)
     if len(set(sites)) < len(sites):
         now, before = (distance_within_sites(one.quantiles, sites) for one in both)
-        scans = [to_own_site(one.quantiles, sites) for one in both]
-        word = _word(now - before, scans, ("more alike", "less alike"))
+        away = [to_own_site(one.quantiles, sites) for one in both]
+        word = _word(now - before, away, ("more alike", "less alike"))
         where = "of one site " if comparison.sites else ""
         found.append(
             f"Scans {where}are {word}: {now:.3g} standard deviations from their average, against "
             f"{before:.3g}."
         )
     if "contrast" in made:
-        apart = _column(made, "contrast", "dprime")
-        now, before = apart[run.name], apart[AFFINE]
-        scans = [separabilities(one) for one in both]
-        word = _word(now - before, scans, ("less distinct", "more distinct"))
+        now, before = (_column(made, "contrast", "dprime")[one.name] for one in both)
+        apart = [separabilities(one) for one in both]
+        word = _word(now - before, apart, ("less distinct", "more distinct"))
         found.append(
             f"The intensities of GM and WM are {word}: d′ {now:.3g}, against {before:.3g}."
         )
     if "repeats" in made:
-        ratio, (row,) = _column(made, "repeats", "ratio"), _of(made, "repeats", run.name)
+        (row,), (base,) = (_of(made, "repeats", one.name) for one in both)
         found.append(
             f"Scans of one subject differ by {row['ratio']:.3g} of what scans of different "
-            f"subjects do, against {ratio[AFFINE]:.3g} ({plural(row['pairs'], 'pair')}; less is "
+            f"subjects do, against {base['ratio']:.3g} ({plural(row['pairs'], 'pair')}; less is "
             f"better)."
         )
     if not comparison.covariates:
@@ -388,9 +369,8 @@ def _effects(made: Tables, run: Condition) -> list[str]:
     kinds: dict[str, list[str]] = {}
     rows = zip(_of(made, "covariate", run.name), _of(made, "covariate", AFFINE), strict=True)
     for now, before in rows:
-        interval = f"[{now['correlation_low']:.2f}, {now['correlation_high']:.2f}]"
         kinds.setdefault(now["covariate"], []).append(
-            f"{_kept(now, before)} in {now['tissue']} ({now['correlation']:.2f} {interval}, "
+            f"{_kept(now, before)} in {now['tissue']} ({_estimate(now, 'correlation')}, "
             f"against {before['correlation']:.2f})"
         )
     return [
@@ -410,25 +390,16 @@ def _kept(now: Row, before: Row) -> str:
 
 
 def _look_at(comparison: Comparison, run: Condition) -> list[str]:
-    """Name the scans that lie far from the average, and those that the run flagged."""
+    """Name the scans that lie far from the average."""
     names = [scan.name for scan in comparison.scans]
     away = to_own_site(run.quantiles, [""] * len(names))
     usual = float(np.median(away))
-    order = np.argsort(-away, kind="stable")
+    order = np.argsort(-away, kind="stable")[:_NAMED]
     far = [f"{names[place]} ({away[place]:.3g})" for place in order if away[place] > _FAR * usual]
-    found = []
-    if far:
-        found.append(
-            f"Furthest from the average of all scans: {', '.join(far[:_NAMED])}, where {usual:.3g} "
-            f"is usual."
-        )
-    doubts = [one.record.doubts for one in comparison.runs if one.study is run.study]
-    flagged = [name for own in doubts for name in own if name in names]
-    if flagged:
-        more = f" and {len(flagged) - _NAMED} more" if len(flagged) > _NAMED else ""
-        some = ", ".join(flagged[:_NAMED])
-        found.append(f"{plural(len(flagged), 'scan')} flagged by the run: {some}{more}.")
-    return found or ["No scan was flagged."]
+    if not far:
+        return []
+    listed = ", ".join(far)
+    return [f"Furthest from the average of all scans: {listed}, where {usual:.3g} is usual."]
 
 
 def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) -> str:
