@@ -45,7 +45,6 @@ def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> 
     assert [line for line in lines if not line.startswith(("- ", "  "))] == [
         "What became more alike",
         "What it cost",
-        "What to look at",
     ]
     assert max(map(len, lines)) <= 100
     found = re.search(

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.evaluation.classification import entropy
 from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition, counting_voxels
@@ -59,6 +58,7 @@ _ENDS = (0.0005, 0.9995)
 _BEYOND = 0.08  # of the range, on either side
 _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
 _UNITS = "standard deviations"
+_SURE = ("entropy of a prediction, bits", "confidence of a prediction")
 
 
 class Drawing(NamedTuple):
@@ -150,13 +150,9 @@ def _fits(comparison: Comparison, off: Sequence[float]) -> list[FitCell]:
     cells = []
     for condition in comparison.conditions[1:]:
         scan = condition.distributions[typical]
-        curves = FitCurves(
-            _middles(edges),
-            scan.density(edges),
-            target.density(edges),
-            scan.quantile(QUANTILE_LEVELS),
-            target.quantile(QUANTILE_LEVELS),
-        )
+        densities = (scan.density(edges), target.density(edges))
+        quantiles = (one.quantile(QUANTILE_LEVELS) for one in (scan, target))
+        curves = FitCurves(_middles(edges), *densities, *quantiles)
         found = histogram_fit(scan, target)
         name = f"{condition.name}: {comparison.scans[typical].name}"
         cells.append(FitCell(name, curves, found.rmse, found.w1))
@@ -166,17 +162,12 @@ def _fits(comparison: Comparison, off: Sequence[float]) -> list[FitCell]:
 def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
     found = {name: one.probabilities for name, one in comparison.classified.items()}
     classes = len(set(comparison.sites or ()))
+    bits = [(name, entropy(each)) for name, each in found.items()]
+    largest = [(name, each.max(axis=1)) for name, each in found.items()]
+    titles = [f"{what} (dashed: guessing)" for what in _SURE]
     return {
-        "entropy": ViolinPanel(
-            [(name, entropy(each)) for name, each in found.items()],
-            "entropy of a prediction, bits (dashed: guessing)",
-            float(np.log2(classes)),
-        ),
-        "confidence": ViolinPanel(
-            [(name, each.max(axis=1)) for name, each in found.items()],
-            "confidence of a prediction (dashed: guessing)",
-            1 / classes,
-        ),
+        "entropy": ViolinPanel(bits, titles[0], float(np.log2(classes))),
+        "confidence": ViolinPanel(largest, titles[1], 1 / classes),
     }
 
 
@@ -207,7 +198,7 @@ def _pair(
     study = comparison.runs[0].study
     options = Options(**{name: getattr(study.options, name) for name in _SOLVING})
     imap = method_of(options).solve(source.model, target.model, options).imap
-    x = _grid(source.model.mixture)
+    x = _grid(source.model)
     y, log_slope = imap.with_log_det_jacobian(x)
     straight = align(source.model.mixture, target.model.mixture)(x)
     same = Affine(np.eye(1), np.zeros(1))
@@ -221,20 +212,20 @@ def _pair(
 
 def _side(scan: _Scan, imap: IntensityMap) -> PairSide:
     """Return a scan through a map: densities go along by the change of variables."""
-    mixture = scan.model.mixture
+    grid = _grid(scan.model)
     inside = np.isfinite(scan.slice_)
     slice_ = scan.slice_.copy()
     slice_[inside] = imap(slice_[inside])
-    x, log_slope = imap.with_log_det_jacobian(_grid(mixture))
-    components = mixture.component_densities(_grid(mixture)) / np.exp(log_slope)
+    x, log_slope = imap.with_log_det_jacobian(grid)
+    components = scan.model.mixture.component_densities(grid) / np.exp(log_slope)
     levels, counts = np.unique(scan.voxels, return_counts=True)
     histogram = empirical_distribution(imap(levels), counts).density(midpoint_edges(x))
     density = DensityCurves(x, histogram, components.sum(axis=0), components)
     return PairSide(scan.name, slice_, density)
 
 
-def _grid(mixture: GaussianMixture) -> FloatArray:
-    low, high = mixture.quantile(_ENDS).tolist()
+def _grid(model: DensityModel) -> FloatArray:
+    low, high = model.mixture.quantile(_ENDS).tolist()
     return np.linspace(low, high, _POINTS)
 
 
