@@ -1,6 +1,5 @@
 """The scans of a BIDS dataset: all of them, each once, with its own site and its own mask."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject
-from ndflow.study.bids_query import Dataset, lesion_entities, read_dataset, read_filters
+from ndflow.study.bids_query import Dataset, lesion_entities, read_dataset
 from ndflow.study.table import Listing
 
 LABELS = st.text("0123456789abcXYZ+", min_size=1, max_size=5)
@@ -352,71 +351,3 @@ def test_images_of_several_channels_belong_together_by_visit(tmp_path: Path) -> 
     assert "left out: sub-03 has no FLAIR, sub-04/anat/sub-04_run-3_T1w.nii.gz fits" in warning
     apart = read_dataset(Dataset(str(root), ("T1w", "FLAIR")), joint=False, masks_needed=False)
     assert {name: len(one.subjects) for name, one in apart.items()} == {"T1w": 6, "FLAIR": 4}
-
-
-# ── filter files ──────────────────────────────────────────────────────────────────────────────────
-
-NAMES = [
-    *("sub-1_ses-a_T1w", "sub-1_ses-a_acq-x_run-01_T1w", "sub-1_ses-a_acq-x_run-02_T1w"),
-    *("sub-1_ses-b_acq-y_T1w", "sub-1_ses-b_acq-y_rec-norm_T1w.nii", "sub-1_ses-b_FLAIR"),
-]
-
-
-def chosen(folder: Path, query: dict[str, Any]) -> list[int]:
-    """Return which of the images a query chooses."""
-    root, path = dataset(folder / "raw", *anat(*NAMES)), folder / "filter.json"
-    path.write_text(json.dumps({"t1w": query, "bold": {"task": "rest"}}))
-    found = listing(root, filter_file=str(path))
-    assert "not used: bold" in found.warnings[0]
-    return sorted(NAMES.index(name) for name in names([*found.subjects]))
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ({}, [0, 1, 2, 3, 4]),
-        ({"session": "ses-a"}, [0, 1, 2]),
-        ({"ses": "b"}, [3, 4]),
-        ({"acquisition": None}, [0]),
-        ({"acquisition": ["y", None]}, [0, 3, 4]),
-        ({"run": 1}, [1]),
-        ({"run": [1, "2"]}, [1, 2]),
-        ({"acquisition": "y", "reconstruction": None}, [3]),
-        ({"datatype": "anat", "suffix": "T1w", "session": "b"}, [3, 4]),
-        ({"extension": ".nii"}, [4]),
-        ({"extension": ["nii.gz"], "session": "b"}, [3]),
-    ],
-)
-def test_a_query_chooses_images_by_their_entities(
-    tmp_path: Path, query: dict[str, Any], expected: list[int]
-) -> None:
-    assert chosen(tmp_path, query) == expected
-
-
-def test_a_query_that_fits_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"filter.json: its query for T1w images fits none"):
-        chosen(tmp_path, {"session": "c"})
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("{", "not JSON"),
-        ("[]", "no object of queries"),
-        ('{"t1w": "a"}', "no object of queries"),
-        ('{"t1w": {"sesion": "a"}}', "query 't1w': unknown entity 'sesion'"),
-        ('{"bold": {"task": "rest"}}', "has no query for T1w images"),
-        ('{"t1w": {"session": true}}', "ses must be a label, not true"),
-        ('{"t1w": {"session": "*"}}', "must be letters and digits only"),
-        ('{"t1w": {"run": []}}', "the list of run is empty"),
-        ('{"t1w": {"ses": "a", "session": "a"}}', "'ses' is given twice"),
-        ('{"t1w": {"run": 1}, "T1w": {"run": 2}}', "has two queries for T1w images"),
-        ('{"t1w": {"run": 1, "run": 2}}', "'run' is given twice"),
-    ],
-)
-def test_what_is_not_understood_is_refused(tmp_path: Path, content: str, said: str) -> None:
-    path = tmp_path / "filter.json"
-    path.write_text(content)
-    with pytest.raises(FileError, match=said) as caught:
-        read_filters(path, ["T1w"])
-    assert caught.value.path == str(path)

@@ -15,18 +15,15 @@ space.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath
-from ndflow.files.model_files import read_text
 from ndflow.files.tables import MISSING, read_delimited, refuse_rows
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study import bids_names
@@ -49,7 +46,6 @@ class Dataset:
     path : its folder.
     suffixes : of the images, such as T1w.
     participants, sessions : labels, with or without ``sub-`` and ``ses-``; all, if there are none.
-    filter_file : which images to take, see `read_filters`.
     site_column : names the sites in its tables; by default ``site``, ``centre``, ``center`` or
         ``site_id``.
     derivatives : folders with masks, lesion masks and tissue probability maps, by name; the first
@@ -62,7 +58,6 @@ class Dataset:
     suffixes: Sequence[str] = ("T1w",)
     participants: Sequence[str] = ()
     sessions: Sequence[str] = ()
-    filter_file: str | None = None
     site_column: str | None = None
     derivatives: Mapping[str, Path] = field(default_factory=dict)
 
@@ -119,22 +114,14 @@ def read_dataset(dataset: Dataset, *, joint: bool, masks_needed: bool) -> dict[s
     names = [check_label("suffix", name) for name in dataset.suffixes]
     if len({name.lower() for name in names}) < len(names):
         raise InvalidValueError(f"--suffix: {' '.join(names)}: the same twice; leave one out")
-    filters: dict[str, Wanted] = {}
-    hints = []
-    if dataset.filter_file:
-        filters, unused = read_filters(dataset.filter_file, names)
-        if unused:
-            text = f"queries for other images are not used: {', '.join(unused)}"
-            hints = [f"{dataset.filter_file}: {text}"]
-    found = {name: _find(dataset, name, filters.get(name)) for name in names}
+    found = {name: _find(dataset, name) for name in names}
     if joint:
         rows, left_out = _visits(found)
         words = [f"{name} {why}" for name, why in left_out.items()]
         if not rows:
             cause = f"no subject has all of {listed(names)}; {words[0]}"
             raise FileError(dataset.path, cause, "give other suffixes, or leave out --joint")
-        if words:
-            hints.append(f"{dataset.path}: left out: {_some(words)}")
+        hints = [f"{dataset.path}: left out: {_some(words)}"] if words else []
         whole = _listing(dataset, rows, masks_needed, hints)
         skipped = Counter(f"that {why}" for why in left_out.values())
         source = f"{dataset.path} ({listed(names)} together)"
@@ -142,7 +129,7 @@ def read_dataset(dataset: Dataset, *, joint: bool, masks_needed: bool) -> dict[s
     listings: dict[str, Listing] = {}
     for name, images in found.items():
         rows = {one.subject.origin: {name: one} for one in images}
-        listings[name] = _listing(dataset, rows, masks_needed, [] if listings else hints)
+        listings[name] = _listing(dataset, rows, masks_needed)
         if len(names) > 1:
             listings[name] = replace(listings[name], source=f"{dataset.path} ({name})")
     return listings
@@ -186,7 +173,7 @@ def _visits(found: Mapping[str, Sequence[_Image]]) -> tuple[dict[str, Row], dict
 
 
 def _listing(
-    dataset: Dataset, rows: Mapping[str, Row], masks_needed: bool, hints: Sequence[str]
+    dataset: Dataset, rows: Mapping[str, Row], masks_needed: bool, hints: Sequence[str] = ()
 ) -> Listing:
     """Return the subjects in some rows of images."""
     taken = taken_names(several=any(len(row) > 1 for row in rows.values()))
@@ -292,8 +279,8 @@ def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
 # ── images ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find(dataset: Dataset, suffix: str, chosen: Wanted | None) -> list[_Image]:
-    """Return the images of a dataset with a suffix, at least one; those that are chosen, or all."""
+def _find(dataset: Dataset, suffix: str) -> list[_Image]:
+    """Return the images of a dataset with a suffix, at least one."""
     root, derived = dataset.root, [*dataset.derivatives.values()]
     if not os.path.lexists(root / DESCRIPTION):
         cause = f"not a BIDS dataset: there is no {DESCRIPTION}"
@@ -311,7 +298,7 @@ def _find(dataset: Dataset, suffix: str, chosen: Wanted | None) -> list[_Image]:
         folder = root / place.folder
         names = [name for name in _contents(folder)[1] if name.endswith(IMAGES)]
         suffixes.update(map(bids_names.suffix_of, names))
-        found = _scans(folder, place, names, suffix, chosen)
+        found = _scans(folder, place, names, suffix)
         if not found:
             continue
         shelves = [*_shelves(derived, place), _Shelf(folder, names, exactly=True)]
@@ -336,10 +323,6 @@ def _find(dataset: Dataset, suffix: str, chosen: Wanted | None) -> list[_Image]:
                 if lesion is None and lesion_entities(one, suffix)
             ]
             images.append(_Image(subject, entities, strays))
-    if not images and chosen is not None and suffix in suffixes:
-        cause = f"its query for {suffix} images fits none of them"
-        hint = "correct it; null stands for an entity that is absent"
-        raise FileError(str(dataset.filter_file), cause, hint)
     if not images:
         others = ", ".join(sorted(suffixes - {suffix}))
         hint = "check that it is the right folder, and that it was fetched"
@@ -412,9 +395,7 @@ def _check_known(root: Path, what: str, named: set[str], known: Collection[str |
         raise FileError(root, f"no {what} {_some(missing)}", f"there are {there}")
 
 
-def _scans(
-    folder: Path, place: _Place, names: Sequence[str], suffix: str, chosen: Wanted | None
-) -> dict[str, Entities]:
+def _scans(folder: Path, place: _Place, names: Sequence[str], suffix: str) -> dict[str, Entities]:
     """Return the images that are scans, one for each acquisition, with their entities.
 
     If there are images of a scan both without and with ``desc-…``, the one without is taken.
@@ -431,8 +412,6 @@ def _scans(
             cause = f"its name does not belong in the folder {place.folder}"
             raise FileError(folder / name, cause, f"rename or move it; {_VALIDATOR}")
         if entities.get("desc") == bids_names.OURS:
-            continue
-        if chosen is not None and not _accepts(chosen, folder.name, name, entities):
             continue
         acquisition = frozenset(bids_names.without_desc(entities).items())
         other, others = scans.setdefault(acquisition, (name, entities))
@@ -578,122 +557,6 @@ def _ending(ending: str) -> Kind:
 def _acquired(entities: Entities) -> Entities:
     """Return entities without those that say how an image was processed, or what it shows."""
     return {key: label for key, label in entities.items() if key not in ("desc", "label")}
-
-
-# ── filter files ──────────────────────────────────────────────────────────────────────────────────
-# Filter files of BIDS Apps: which images to read of each kind.
-#
-# A file such as ``{"t1w": {"session": "02", "acquisition": null, "run": [1, 2]}}`` holds one query
-# for each kind of image. A query names entities, and ``datatype``, ``suffix`` or ``extension``;
-# each with the label that the image must have, a list of labels, or null if it must have none.
-
-_MAX_BYTES = 1 << 20
-# The short names of entities, by the names that people use for them: those of BIDS and of pybids.
-_LONG = """
-subject sub, session ses, sample sample, task task, tracer trc, acquisition acq, ceagent ce,
-staining stain, reconstruction rec, direction dir, run run, modality mod, echo echo, flip flip,
-inversion inv, mtransfer mt, part part, processing proc, hemisphere hemi, space space,
-cohort cohort, split split, recording recording, chunk chunk, segmentation seg, resolution res,
-density den, label label, description desc
-"""
-ENTITIES = dict(pair.split() for pair in _LONG.split(","))
-ENTITIES |= {key: key for key in ENTITIES.values()}
-INDICES = ("run", "echo", "flip", "inv", "split", "chunk")  # entities whose labels are numbers
-_OTHER_KEYS = ("datatype", "suffix", "extension")
-_FORMAT = 'write for example {"t1w": {"session": "02", "acquisition": null}}'
-
-Wanted = dict[str, list[str | None]]  # the labels that entities may have; None for their absence
-
-
-def _accepts(wanted: Wanted, datatype: str, name: str, entities: Entities) -> bool:
-    """Tell whether an image of a datatype, such as ``anat``, fits a query."""
-    extension = f".{name.partition('.')[2]}"
-    more = {"datatype": datatype, "suffix": bids_names.suffix_of(name), "extension": extension}
-    known = {**entities, **more}
-    return all(_plain(key, known.get(key)) in labels for key, labels in wanted.items())
-
-
-def read_filters(path: AnyPath, suffixes: Sequence[str]) -> tuple[dict[str, Wanted], list[str]]:
-    """Read a filter file.
-
-    Parameters
-    ----------
-    path : the file.
-    suffixes : of the images that are read; the name of a query is a suffix, in any case.
-
-    Returns
-    -------
-    filters, unused : the query for each suffix; and the names of queries for other images, as other
-        BIDS Apps have them.
-
-    Raises
-    ------
-    FileError : if it is not a filter file, names something unknown or twice, or lacks a query for
-        one of the suffixes.
-    """
-    try:
-        content = json.loads(read_text(path, max_bytes=_MAX_BYTES), object_pairs_hook=_once)
-    except InvalidValueError as error:
-        raise FileError(path, str(error), "leave one out") from None
-    except (ValueError, RecursionError) as error:
-        raise FileError(path, f"not JSON ({error})", _FORMAT) from None
-    if not (isinstance(content, dict) and all(isinstance(q, dict) for q in content.values())):
-        raise FileError(path, "not a filter file: no object of queries", _FORMAT)
-    queries = {}
-    for name, query in content.items():
-        try:
-            queries[name] = _wanted(query)
-        except InvalidValueError as error:
-            hint = "give entities a label, a list of labels, or null for none"
-            raise FileError(path, f"query {name!r}: {error}", hint) from None
-    filters = {}
-    for suffix in suffixes:
-        fitting = [name for name in queries if name.lower() == suffix.lower()]
-        if len(fitting) != 1:
-            number = "two queries" if fitting else "no query"
-            cause = f"has {number} for {suffix} images"
-            raise FileError(path, cause, f"name one {suffix.lower()!r}, or leave out the file")
-        filters[suffix] = queries.pop(fitting[0])
-    return filters, list(queries)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return pairs as a dictionary; refuse a key that is there twice: only one would count."""
-    for key, count in Counter(key for key, _ in pairs).items():
-        if count > 1:
-            raise InvalidValueError(f"{key!r} is given twice")
-    return dict(pairs)
-
-
-def _wanted(query: Mapping[str, Any]) -> Wanted:
-    """Return the labels that a query asks for, by the short names of the entities."""
-    pairs = []
-    for entity, value in query.items():
-        key = entity if entity in _OTHER_KEYS else ENTITIES.get(entity)
-        if key is None:
-            known = ", ".join((*dict.fromkeys(ENTITIES.values()), *_OTHER_KEYS))
-            raise InvalidValueError(f"unknown entity {entity!r}, not one of {known}")
-        labels = value if isinstance(value, list) else [value]
-        if not labels:
-            raise InvalidValueError(f"the list of {entity} is empty")
-        pairs.append((key, [_label(key, label) for label in labels]))
-    return _once(pairs)
-
-
-def _label(key: str, value: object) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise InvalidValueError(f"{key} must be a label, not {json.dumps(value)}")
-    text = str(value)
-    if key == "extension":
-        return f".{text.removeprefix('.')}"
-    return _plain(key, check_label(key, text.removeprefix(f"{key}-")))
-
-
-def _plain(key: str, label: str | None) -> str | None:
-    """Return a label, without leading zeros where it is a number: runs 1 and 01 are the same."""
-    return label.lstrip("0") if label is not None and key in INDICES else label
 
 
 # ── lesion masks ──────────────────────────────────────────────────────────────────────────────────

@@ -68,7 +68,6 @@ def bids(
     session_label: Labels = (),
     suffix: shared.Names = ("T1w",),
     joint: shared.Joint = False,
-    bids_filter_file: Annotated[str | None, Parameter(metavar="FILE", group=INPUT)] = None,
     derivatives: Annotated[
         tuple[str, ...],
         Parameter(
@@ -109,9 +108,6 @@ def bids(
         Bring the images of all suffixes of a participant, in each session, to a joint reference
         together (see docs/guides/channels.md). Those who lack one are left out. They must share a
         grid.
-    bids_filter_file
-        A JSON file that chooses images by their entities, as for fMRIPrep, such as {"t1w":
-        {"acquisition": "mprage", "run": null}}. Default: all images.
     derivatives
         Derivatives folders with brain masks (desc-brain_mask), lesion masks (label-lesion_mask)
         and tissue probability maps (label-GM_probseg), such as that of fMRIPrep. Default: masks
@@ -127,9 +123,7 @@ def bids(
         raise InvalidValueError("--joint: name the channels, for example --suffix T1w FLAIR")
     folders = named_derivatives(derivatives)
     asked = asked_of(study, partial=level == "participant", derivatives=folders)
-    dataset = Dataset(
-        bids_dir, suffix, participant_label, session_label, bids_filter_file, site_column, folders
-    )
+    dataset = Dataset(bids_dir, suffix, participant_label, session_label, site_column, folders)
     needed = asked.unmasked is None and asked.preparing is None
     listings = read_dataset(dataset, joint=joint, masks_needed=needed)
     studies = assemble_each(listings, Path(out).absolute(), asked)
