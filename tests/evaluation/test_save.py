@@ -77,12 +77,3 @@ def test_wrong_choices_are_refused_before_anything_is_made(desk: Desk, tmp_path:
         with pytest.raises(InvalidValueError, match=next(iter(wrong))):
             ndflow.evaluate(runs, output=tmp_path / "new", **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize("package", ["matplotlib", "sklearn"])
-def test_a_missing_package_is_named_with_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
-) -> None:
-    monkeypatch.setattr(save, "find_spec", lambda name: None if name == package else 1)
-    with pytest.raises(InvalidValueError, match=rf"{package}.*\[evaluate\]"):
-        check_evaluation(tmp_path, force=False)

@@ -62,17 +62,6 @@ def test_a_scan_is_drawn_with_its_mixture_its_map_and_its_fit():
     assert low == -high < -0.5
 
 
-def test_without_a_target_there_is_only_the_histogram_of_the_result():
-    figure = scan(BARE)
-    assert len(figure.axes) == 4
-    assert not figure.axes[3].lines
-
-
-def test_a_spike_in_the_histogram_does_not_flatten_the_mixture():
-    figure = scan(histogram=np.where(X == 0, 50.0, sum(PARTS)))
-    assert figure.axes[0].get_ylim()[1] < 2 * sum(PARTS).max()
-
-
 def side(name: str, scale: float = 1.0, height: float = 1.0) -> PairSide:
     picture = scale * np.random.default_rng(0).normal(size=(30, 20))
     picture[:3] = np.nan

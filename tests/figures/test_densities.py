@@ -51,17 +51,6 @@ def test_a_site_of_many_scans_has_a_band_from_the_10th_to_the_90th_percentile():
         np.testing.assert_allclose([at.min(), at.max()], [ordered[10], ordered[90]])
 
 
-def test_areas_on_a_logarithmic_axis_are_shares_of_the_scan():
-    x = np.geomspace(1e-3, 200, 4000)
-    figure = density_figure([DensityPanel("x", x, {"a": [np.exp(-x)]}, logarithmic=True)])
-    axes = figure.axes[0]
-    assert axes.get_xscale() == "log"
-    drawn = axes.lines[0].get_ydata()
-    assert np.trapezoid(drawn, np.log(x)) == pytest.approx(1, abs=2e-3)  # the exponential's mass
-    labels = [text.get_text() for text in axes.get_xticklabels()]
-    assert {"0.1", "1", "10"} <= set(labels)
-
-
 def test_joint_voxels_end_within_the_lines_of_the_target_and_arrows_show_how():
     generator = np.random.default_rng(0)
     before, target = generator.normal(size=(3000, 2)), generator.normal(1, 0.5, (3000, 2))

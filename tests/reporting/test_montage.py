@@ -55,16 +55,6 @@ def test_one_typical_scan_stands_for_each_site_and_no_doubtful_one_if_others_can
     assert len(found.before) == len(found.after) == 2
 
 
-def test_the_window_before_reaches_from_0_to_the_brightest_site() -> None:
-    windows = shared_windows(SCANS, PREVIEWS, TARGET)
-    assert windows is not None
-    assert windows.before == pytest.approx((0, 2010), rel=1e-6)  # the median of site B
-    assert windows.after == pytest.approx((-3, 3), rel=1e-6)
-    dark = PREVIEWS | {name: preview(-50, 100) for name in ("a1", "a2", "a3")}
-    assert shared_windows(SCANS, dark, TARGET).before[0] == -50  # type: ignore[union-attr]
-    assert shared_windows(SCANS, {}, TARGET) is None
-
-
 def _greys(png: bytes) -> np.ndarray:
     from io import BytesIO
 

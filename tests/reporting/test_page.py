@@ -5,7 +5,6 @@ import gzip
 import hashlib
 import json
 import re
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,16 +14,14 @@ from hypothesis import strategies as st
 from pages import CURVES, Html, ReportPage, png
 from pages import a_page as made_page
 
-from ndflow.reporting import page as page_module
 from ndflow.reporting.content import (
     Column,
-    Headline,
     Page,
     Picture,
     ScanEntry,
     Slices,
 )
-from ndflow.reporting.page import niivue, render
+from ndflow.reporting.page import render
 from ndflow.values import Doubt
 
 HOSTILE = "</script><!--<script>alert('1')</script>\u2028\"&amp; x' onload=alert(2) {{ 7*7 }}"
@@ -140,29 +137,6 @@ def test_only_the_scripts_of_the_page_are_allowed_to_run():
     assert "http" not in policy
 
 
-def test_empty_sections_are_left_out_with_their_links():
-    bare = a_page(
-        headline=Headline("One scan."),
-        montage=None,
-        populations=[],
-        sites=[],
-        scans=[],
-        verdicts=[],
-        tables=[],
-        pictures=[],
-        failures=[],
-        preparation=None,
-    )
-    page = Reader(render(bare, bundle="var niivue;"))
-    sections = [attrs["id"] for tag, attrs, _ in page.elements if tag == "section"]
-    assert sections == ["methods", "citation", "settings"]
-    links = [attrs["href"] for tag, attrs, _ in page.elements if tag == "a"]
-    assert links == ["#main", *(f"#{name}" for name in sections)]
-    assert not [1 for _, attrs, _ in page.elements if attrs.get("id") == "niivue"]
-    barer = Reader(render(replace(bare, methods="", citation="", facts=[])))
-    assert "section" not in [tag for tag, _, _ in barer.elements]
-
-
 def shown_in_a_column(*cells) -> list[str]:
     scans = [ScanEntry(f"s{i}", "c", [cell]) for i, cell in enumerate(cells)]
     page = ReportPage(render(a_page(columns=[Column("W1", "")], scans=scans)))
@@ -231,10 +205,3 @@ def test_scans_to_check_are_grouped_by_kind_and_few_are_open():
     assert cards == [str(i + 1) for i in (*range(60), *range(2))]
     assert page.texts("summary") == ["Show the other 50 scans"]
     assert "60 of 80 scans to check" in ReportPage(text).texts("a")
-
-
-def test_niivue_comes_from_nilearn_or_not_at_all(monkeypatch, tmp_path):
-    pytest.importorskip("nilearn", "0.14")
-    assert "Niivue" in niivue()
-    monkeypatch.setattr(page_module, "files", lambda name: tmp_path)
-    assert niivue() is None

@@ -116,13 +116,3 @@ def test_an_image_that_was_changed_since_is_not_shown_as_prepared(
     ndflow.report(tmp_path / "out")
     links = _pictures(report_of(tmp_path / "out"))
     assert {re.search("sub-(s.)_", link)[1] for link in links} == {"s1", "s2", "s3"}
-
-
-def test_a_failed_scan_is_named_on_the_page(raw: Path, tmp_path: Path) -> None:
-    (tmp_path / "broken.nii.gz").write_text("no image")
-    rows = [{"image": str(raw.parent / f"{name}.nii.gz")} for name in SITES]
-    table = write_tsv(tmp_path / "t.tsv", [*rows, {"image": "broken.nii.gz"}])
-    _prepare(table, tmp_path / "out", code=1)
-    page = report_of(tmp_path / "out")
-    assert "One scan failed" in page.texts("h2")
-    assert "broken" in page.texts("th", scope="row")

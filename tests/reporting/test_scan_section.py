@@ -9,7 +9,7 @@ from scipy import stats
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.image.subject import Subject
-from ndflow.reporting.scan_section import ScanSummary, curves_of, volumes_of
+from ndflow.reporting.scan_section import ScanSummary, curves_of
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.transport import Affine
@@ -50,9 +50,3 @@ def test_the_histogram_is_that_of_the_voxels_not_of_the_mixture() -> None:
     spread = (QUANTILE_LEVELS[-1] - QUANTILE_LEVELS[0]) / 100
     np.testing.assert_allclose(histogram[inner], spread, rtol=1e-3)
     assert np.sum(histogram) * (x[1] - x[0]) == pytest.approx(1, abs=0.02)
-
-
-def test_a_scan_that_has_gone_is_named() -> None:
-    volumes, why = volumes_of(summary(), 1 << 30)
-    assert volumes is None
-    assert why.startswith("x: ")

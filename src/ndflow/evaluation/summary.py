@@ -193,11 +193,11 @@ def _plain(rows: Sequence[Row]) -> dict[str, str]:
 
 def _quartiles(rows: Sequence[Row]) -> dict[str, str]:
     """The paper's Table 1."""
-    cells = {
-        f"{row['tissue']} Q{row['quartile']}": f"{row['mean']:.2f} ± {row['sd']:.3f}"
-        f"{_mark(row['paired_holm'], '*')}{_mark(row['unpaired_holm'], '†')}"
-        for row in rows
-    }
+    cells = {}
+    for row in rows:
+        marks = _mark(row["paired_holm"], "*") + _mark(row["unpaired_holm"], "†")
+        mean = round(row["mean"], 2) + 0.0  # not -0.00
+        cells[f"{row['tissue']} Q{row['quartile']}"] = f"{mean:.2f} ± {row['sd']:.3f}{marks}"
     means = {"mean sd": "sd", "÷ gap": "relative_sd"}
     return cells | {title: f"{_mean(rows, column):.4f}" for title, column in means.items()}
 
