@@ -122,6 +122,14 @@ def test_a_change_of_units_changes_nothing() -> None:
     assert apart(RESULT.image, scaled) < 0.01
 
 
+def test_a_scan_of_another_contrast_is_unlike_the_reference() -> None:
+    reference = ndflow.reference([SOURCE, TARGET])
+    labels = np.where(SCAN > 900, 900, 0) + SCAN % 30
+    for image, unlike in ((SCAN, False), (labels * INSIDE, True)):
+        kinds = [doubt.kind for doubt in ndflow.normalise(image, reference).doubts]
+        assert ("unlike the reference" in kinds) == unlike
+
+
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────────
 
 
