@@ -26,10 +26,11 @@ from ndflow.files.model_files import (
 from ndflow.files.outputs import make_folder
 from ndflow.image.mask import AUTO, BRAIN, to_be_found
 from ndflow.image.subject import ANY_CHANNEL, Subject
+from ndflow.preparation.brain import T1W
 from ndflow.study.assemble import Asked, assemble, preparing_for
 from ndflow.study.image_folder import read_folder
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
-from ndflow.study.prepare_step import PrepareStep
+from ndflow.study.prepare_step import PrepareStep, contrast_of
 from ndflow.study.run import check_study, rehearse, run_study
 from ndflow.study.table import Listing, read_table
 from ndflow.subject.presets import Choices
@@ -223,6 +224,10 @@ def _tissue_maps(study: Study) -> str:
         text += f"; {plural(partly, 'scan')} with one or two of csf, gm and wm only"
     if complete and not (study.target_rule.needs_tissue_model and len(study.channels) == 1):
         text += "; for the evaluation only (--proportions tissue uses them)"
+    paths = [scan.path for scan in study.scans if len(scan.images) == 1 and scan.mask is not None]
+    t1w = [path for path in paths if contrast_of(path, study.channel) == T1W]
+    if not complete and len(t1w) == len(study.scans):
+        text += "; --prepare finds them, in about 6 s per scan, and tissues then agree better"
     return text
 
 
