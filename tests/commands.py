@@ -63,7 +63,7 @@ def without_workers() -> Iterator[None]:
         yield from ((number, function(task)) for number, task in enumerate(tasks))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ndflow.study.workers.run_in_workers", here)
+        patch.setattr("ndflow.study.tasks.run_in_workers", here)
         yield
 
 

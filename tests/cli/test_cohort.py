@@ -144,7 +144,7 @@ def test_an_unchanged_study_starts_no_workers(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("workers were started")
 
-    monkeypatch.setattr("ndflow.study.workers.run_in_workers", refuse)
+    monkeypatch.setattr("ndflow.study.tasks.run_in_workers", refuse)
     words = ("--mode", "two-level", "--proportions", "tissue", "-j", 2)
     assert "nothing to do" in run("cohort", study.folder / "all.tsv", out, *words).out
 

@@ -15,8 +15,7 @@ from phantoms import head, save
 from studies import SMALL, results_of
 
 from ndflow.errors import FileError
-from ndflow.study.tasks import Task, run_tasks
-from ndflow.study.workers import connect
+from ndflow.study.tasks import Task, connect, run_tasks
 
 pytest.importorskip("distributed")
 

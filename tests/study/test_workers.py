@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from ndflow.study.tasks import Task, run_tasks
-from ndflow.study.workers import run_in_workers
+from ndflow.study.tasks import Task, run_in_workers, run_tasks
 
 
 def tasks(*numbers: int) -> list[Task]:
@@ -110,7 +109,7 @@ def test_workers_are_killed_when_nobody_wants_their_results(
 INTERRUPTED = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from ndflow.study.workers import run_in_workers
+from ndflow.study.tasks import run_in_workers
 folder, dies = Path(sys.argv[1]), sys.argv[2] == "alone"
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 
