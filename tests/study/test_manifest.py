@@ -13,7 +13,6 @@ from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.study import tasks
-from ndflow.study.assemble import Asked, assemble
 from ndflow.study.manifest import (
     check_place,
     refuse_foreign_page,
@@ -21,9 +20,9 @@ from ndflow.study.manifest import (
     remove_unchanged,
     verify,
 )
-from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import PROVENANCE, REPORT, SCANS, Study
-from ndflow.study.run import check_study, run_study
+from ndflow.study.run import Asked, assemble, check_study, run_study
+from ndflow.study.scan_steps import NormaliseStep
 from ndflow.study.table import named, read_table, write_study_scans
 from ndflow.study.tasks import Failure
 from ndflow.subject.presets import Choices

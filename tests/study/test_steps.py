@@ -15,9 +15,8 @@ from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.options import Options
-from ndflow.study.fit_step import FitStep
-from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import Study
+from ndflow.study.scan_steps import FitStep, NormaliseStep
 from ndflow.study.steps import Done, Step, attempt, look, run_step
 from ndflow.study.table import named
 from ndflow.study.tasks import Outcome, Task

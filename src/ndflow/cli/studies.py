@@ -27,11 +27,17 @@ from ndflow.files.outputs import make_folder
 from ndflow.image.mask import AUTO, BRAIN, to_be_found
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.preparation.brain import T1W
-from ndflow.study.assemble import Asked, assemble, preparing_for
 from ndflow.study.image_folder import read_folder
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
 from ndflow.study.prepare_step import PrepareStep, contrast_of
-from ndflow.study.run import check_study, rehearse, run_study
+from ndflow.study.run import (
+    Asked,
+    assemble,
+    check_study,
+    preparing_for,
+    rehearse,
+    run_study,
+)
 from ndflow.study.table import Listing, read_table
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord

@@ -58,9 +58,8 @@ from ndflow.files.tables import write_table
 from ndflow.image.subject import TissueMaps
 from ndflow.preparation.registration import load_anatomy
 from ndflow.reporting.build import check_report, report
-from ndflow.study.assemble import Asked, assemble
 from ndflow.study.plan import EVALUATION, Study
-from ndflow.study.run import Summary, run_study
+from ndflow.study.run import Asked, Summary, assemble, run_study
 from ndflow.study.table import read_table
 from ndflow.study.tasks import Outcome, Progress
 from ndflow.subject.presets import Choices

@@ -22,9 +22,15 @@ from ndflow.options import (
     documented,
 )
 from ndflow.reporting.build import report as write_report
-from ndflow.study.assemble import Asked, assemble, assemble_preparation, preparing_for
 from ndflow.study.finished import page_is_current
-from ndflow.study.run import Summary, run_study
+from ndflow.study.run import (
+    Asked,
+    Summary,
+    assemble,
+    assemble_preparation,
+    preparing_for,
+    run_study,
+)
 from ndflow.study.table import read_table
 from ndflow.study.tasks import Progress, Silent
 from ndflow.subject.presets import Choices

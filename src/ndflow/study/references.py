@@ -27,8 +27,8 @@ from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.preparation.brain import contrast_in_name, is_other_contrast
 from ndflow.study import weights as weighting
 from ndflow.study.checks import labeller_doubts, odd_scans
-from ndflow.study.normalise_step import NormaliseStep
 from ndflow.study.plan import PROVENANCE, Study, reference_name
+from ndflow.study.scan_steps import NormaliseStep
 from ndflow.study.steps import Done
 from ndflow.study.tasks import Outcome, Progress
 from ndflow.study.weights import ScanWeights

@@ -182,7 +182,7 @@ def prepare(
         such a file to have it made again.
     """
     from ndflow.cli.studies import carry_out, list_scans
-    from ndflow.study.assemble import assemble_preparation
+    from ndflow.study.run import assemble_preparation
 
     place = Path(out).absolute()
     listing = list_scans(table, place, pattern, (channel,) if channel else ())
