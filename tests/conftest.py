@@ -43,17 +43,3 @@ def deepbet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
     """Something that finds brains without a network, in the place of deepbet."""
     with standing_in(tmp_path_factory.mktemp("packages") / "site") as stand_in:
         yield stand_in
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the cases that the fuzzers have tried, by class."""
-    lines = [
-        str(line)
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        for name, line in getattr(report, "user_properties", ())
-        if name == "fuzz" and report.when == "call"
-    ]
-    if lines:
-        terminalreporter.section("fuzzers")
-        terminalreporter.write_line("\n".join(sorted(lines)))

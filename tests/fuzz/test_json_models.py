@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 from commands import typed
-from fuzz.conftest import Fuzz
+from fuzz.conftest import Fuzz, attempt, typed_in
 from fuzz.json_damage import changed, text_of
-from fuzz.judge import attempt, typed_in
 from mixtures import random_mixture
 from phantoms import head, save
 from studies import read_json
@@ -28,27 +27,21 @@ def documents() -> dict[str, Any]:
     generator = np.random.default_rng(0)
     source, target = (random_mixture(generator, 3) for _ in range(2))
     exact = ndflow.normalising_map(source, target)
-    table = ndflow.transport.tabulate(exact, -3.0, 3.0, tolerance=1e-2)
     models = {
         "mixture": source,
         "reference": ndflow.reference([source, target]),
         "exact": exact,
-        "table": table,
-        "inverse": table.inverse(),
+        "table": ndflow.transport.tabulate(exact, -3.0, 3.0, tolerance=1e-2),
         "affine": ndflow.Affine([[2.0]], [1.0]),
         "several": {"T1w": source, "FLAIR": target},
-        "references": {name: ndflow.reference([source]) for name in ("T1w", "FLAIR")},
     }
     with TemporaryDirectory() as name:
         folder = Path(name)
         for stem, model in models.items():
             ndflow.save(folder / f"{stem}.json", model)
         scan = save(folder / "scan.nii", SCAN)
-        typed("fit", scan, "-o", folder / "fit.json")
-        other = save(folder / "other.nii", head(1, shape=(10, 10, 10)))
-        typed("fit", f"T1w={scan}", f"FLAIR={other}", "--joint", "-o", folder / "joint.json")
-        typed("reference", folder / "fit.json", "-o", folder / "made.json")
-        typed("normalise", scan, "--to", folder / "made.json", "-o", folder / "sidecar.nii")
+        typed("fit", scan, "-o", folder / "fit.json", "-q")
+        typed("normalise", scan, "--to", folder / "fit.json", "-o", folder / "sidecar.nii", "-q")
         return {path.stem: read_json(path) for path in folder.glob("*.json")}
 
 
@@ -73,16 +66,18 @@ def mutated(random: Random, folder: Path) -> bool:
 
 
 def check_model(model: Any, document: Any) -> None:
-    """Check that a model is valid, and what its file says."""
+    """Check that a model is what its file says, and that a map rises, or falls if it is affine."""
     kind = document["kind"]
-    if kind in ("mixtures", "references"):
-        assert [*model] == document["channel_names"]
+    if kind == "mixtures":
         for name, one in model.items():
-            check_model(one, {"kind": kind[:-1], **document[kind][name]})
+            check_model(one, {"kind": "mixture", **document[kind][name]})
         return
     assert holds(document[kind], json.loads(json.dumps(model.to_dict())))
     if kind == "map":
-        check_map(model)
+        with np.errstate(over="ignore", invalid="ignore"):
+            y = model(np.linspace(-3, 3, 31))
+        steps = np.diff(y[np.isfinite(y)])
+        assert (steps >= 0).all() or (steps <= 0).all(), y
         return
     mixture = model if kind == "mixture" else model.mixture
     assert (mixture.weights >= 0).all()
@@ -102,28 +97,14 @@ def holds(given: Any, kept: Any) -> bool:
     return bool(given == kept)
 
 
-def check_map(imap: Any) -> None:
-    """Check that a map rises, or falls (an affine map may), where its numbers do not overflow."""
-    if imap.channels != 1:
-        return
-    with np.errstate(over="ignore", invalid="ignore"):
-        x = np.linspace(-3, 3, 31)
-        y = imap(x)
-    steps = np.diff(y[np.isfinite(y)])
-    assert (steps >= 0).all() or (steps <= 0).all(), y
-
-
 def used(path: Path, is_map: bool, loaded: bool) -> None:
     """Give a model to a command, which must refuse it if it cannot be read."""
-    scan = save(path.with_name("scan.nii"), SCAN)
-    out = path.with_name("out.nii")
+    scan, out = save(path.with_name("scan.nii"), SCAN), path.with_name("out.nii")
     words = ("apply", scan, "--map") if is_map else ("normalise", scan, "--to")
     ran = typed_in("", *words, path, "-o", out)
     assert loaded or ran.code == 2
     assert out.exists() == (ran.code == 0)
-    if out.exists():
-        out.unlink()
 
 
 def test_json_models(fuzz: Fuzz) -> None:
-    fuzz(mutated, 150)
+    fuzz(mutated, 100)

@@ -6,8 +6,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from fuzz.conftest import Fuzz
-from fuzz.judge import attempt, typed_in
+from fuzz.conftest import Fuzz, typed_in
 from numpy.random import Generator
 from numpy.typing import NDArray
 from phantoms import nifti, voxels_of
@@ -22,27 +21,21 @@ KINDS: dict[str, Callable[[Generator], Any]] = {
     "normal": lambda g: g.normal(100, 10, COUNT),
     "spike": lambda g: np.where(g.random(COUNT) < 0.9, 50.0, g.normal(100, 10, COUNT)),
     "two values": lambda g: g.choice([3.0, 8.0], COUNT),
-    "three values": lambda g: g.choice([-3.0, 0.0, 8.0], COUNT),
     "negative": lambda g: -np.abs(g.normal(500, 100, COUNT)),
     "around zero": lambda g: g.normal(0, 5, COUNT),
     "uniform": lambda g: g.random(COUNT),
     "cauchy": lambda g: g.standard_cauchy(COUNT),
-    "log-normal": lambda g: np.exp(g.normal(0, 5, COUNT)),
     "constant": lambda g: np.full(COUNT, 7.0),
     "one outlier": lambda g: np.r_[np.full(COUNT - 1, 7.0), g.choice([8.0, 1e6, -1e12, 1e300])],
     "few outliers": lambda g: np.r_[g.normal(100, 5, COUNT - 3), 1e9, -1e9, 1e12],
-    "integers with gaps": lambda g: 17.0 * g.integers(1, 40, COUNT),
     "far-away modes": lambda g: (
         np.where(g.random(COUNT) < 0.5, 1e-3, 1e6) * g.normal(1, 0.1, COUNT)
     ),
-    "almost constant": lambda g: 1e6 + 1e-9 * g.normal(size=COUNT),
-    "quantised": lambda g: np.round(g.normal(3, 1, COUNT)),
     "binary steps": lambda g: 2.0 ** g.integers(-40, 40, COUNT),
     "not finite": lambda g: np.where(
         g.random(COUNT) < 0.1, g.choice([np.nan, np.inf]), g.random(COUNT)
     ),
     "few voxels": lambda g: np.where(np.arange(COUNT) < g.integers(0, 12), g.random(COUNT), 0.0),
-    "clipped": lambda g: np.clip(g.normal(0, 1000, COUNT), 0, 255),
 }
 PLAIN = ("normal", "negative", "around zero", "uniform")
 TYPES = ["f8", "f8", "f4", "i2", "u1", "i4", "u8", "i8"]
@@ -68,22 +61,15 @@ def drawn(random: Random) -> tuple[NDArray[Any], bool]:
 
 def normalised(random: Random, folder: Path) -> bool:
     voxels, plain = drawn(random)
-    found: Any
-    if random.random() < 0.85:
-        result = attempt("image", lambda: ndflow.normalise(voxels, to=TARGET, dtype="float64"))
-        found = None if result is None else result.image
-    else:
-        image, out = folder / "x.nii", folder / "out.nii"
-        image.write_bytes(nifti(voxels))
-        ndflow.save(folder / "target.json", TARGET)
-        words = ("normalise", image, "--to", folder / "target.json", "-o", out)
-        ran = typed_in(image, *words, "--dtype", "float64")
-        found = voxels_of(out) if ran.code == 0 else None
-        assert out.exists() == (ran.code == 0)
-    if found is None:
+    image, out, target = folder / "x.nii", folder / "out.nii", folder / "target.json"
+    image.write_bytes(nifti(voxels))
+    ndflow.save(target, TARGET)
+    ran = typed_in(image, "normalise", image, "--to", target, "-o", out, "--dtype", "float64")
+    assert out.exists() == (ran.code == 0)
+    if ran.code:
         assert not plain, "refused, though nothing is wrong with it"
         return False
-    check_order(voxels, found)
+    check_order(voxels, voxels_of(out))
     return True
 
 
@@ -105,4 +91,4 @@ def check_order(voxels: NDArray[Any], found: NDArray[Any]) -> None:
 
 
 def test_odd_histograms(fuzz: Fuzz) -> None:
-    fuzz(normalised, 40)
+    fuzz(normalised, 30)
