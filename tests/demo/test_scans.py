@@ -11,8 +11,6 @@ from studies import contents
 
 from ndflow.demo import run as demonstration
 from ndflow.demo.run import DemoStudy, write_demo_study
-from ndflow.demo.simulate import MEANS
-from ndflow.errors import FileError
 from ndflow.preparation.registration import load_anatomy
 from ndflow.study.table import read_table
 
@@ -50,27 +48,14 @@ def test_scans_are_brains_whose_intensities_follow_from_the_truth(study: DemoStu
     assert ill == ["Brindle-02"]
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_others(
-    study: DemoStudy, tmp_path: Path
-) -> None:
-    write_demo_study(tmp_path / "again", resolution=4.0, subjects=2)
-    write_demo_study(tmp_path / "other", resolution=4.0, subjects=2, seed=1)
-    first, second = contents(study.table.parent), contents(tmp_path / "other")
-    assert contents(tmp_path / "again") == first
-    assert not {*first.values()} & {*second.values()}
-    with pytest.raises(FileError, match="not empty"):
-        write_demo_study(tmp_path / "again", resolution=4.0, subjects=2)
-
-
-def test_sites_differ_by_more_than_gain(study: DemoStudy) -> None:
-    # The position of GM between CSF and WM, which no affine map changes.
-    grey: dict[str, list[float]] = {}
-    for name, truth in study.truths.items():
-        csf, gm, wm = truth.curve(MEANS)
-        grey.setdefault(name.partition("-")[0], []).append((gm - csf) / (wm - csf))
-    for values in grey.values():
-        np.testing.assert_allclose(values, values[0])
-    assert np.diff(sorted(values[0] for values in grey.values())).min() > 0.05
+def test_the_same_seed_gives_the_same_bytes_and_another_others(tmp_path: Path) -> None:
+    made = [
+        write_demo_study(tmp_path / str(n), resolution=8.0, subjects=1, seed=seed).table.parent
+        for n, seed in enumerate((0, 0, 1))
+    ]
+    first, again, other = map(contents, made)
+    assert again == first
+    assert not {*first.values()} & {*other.values()}
 
 
 def shading(path: str) -> float:
@@ -93,9 +78,7 @@ def test_raw_scans_are_shaded_and_listed_in_two_tables(
     assert [scan.site for scan in study] == [site for site in sites for _ in range(2)]
     assert [scan.site for scan in later] == sites
     assert len({scan.person for scan in (*study, *later)}) == 9
-    for scan in (*study, *later):
-        assert scan.mask is None
-        assert {*scan.covariates} == {"age", "sex"}
+    assert not any(scan.mask for scan in (*study, *later))
     # Those of the demonstration have 1.04 at most, at this resolution.
     assert max(shading(scan.path) for scan in study) > 1.15
     typed("demo", folder, "--raw", code=2)
