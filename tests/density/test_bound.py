@@ -14,8 +14,7 @@ from scipy import special, stats
 
 from ndflow import Histogram
 from ndflow.density import fit
-from ndflow.density.climb import sweep
-from ndflow.density.variational import Data, Moments, Prior
+from ndflow.density.variational import Data, Moments, Prior, sweep
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from ndflow import DegenerateDataError, GaussianMixture, Histogram, InvalidValueError
 from ndflow.density import fit, histogram
-from ndflow.density.climb import sweep
+from ndflow.density.variational import sweep
 
 FIT = import_module("ndflow.density.fit")  # the module, whose name the function has in its room
 

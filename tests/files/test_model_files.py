@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.fingerprints import FileHash
 from ndflow.files.model_files import model_bytes, read_bounded, read_model, read_text
+from ndflow.files.stream import FileHash
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 plain = st.recursive(

@@ -11,8 +11,7 @@ from nibabel.nifti1 import Nifti1Header, Nifti1Image
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.fingerprints import FileHash
-from ndflow.files.stream import sha256_of
+from ndflow.files.stream import FileHash, sha256_of
 from ndflow.image.read import files_of, kind_of, read_volume
 from ndflow.image.write import write_volume
 

@@ -83,7 +83,7 @@ def test_what_has_changed_is_named_and_made_again(
     assert bench.why() == "changed: image"
     with pytest.raises(FileError, match="replaced after its density was estimated"):
         bench.normalise()
-    monkeypatch.setattr("ndflow.files.fingerprints.RESULTS", "another")
+    monkeypatch.setattr("ndflow.files.stream.RESULTS", "another")
     assert "version" in str(look(FitStep.of(bench.study), bench.study.scans[1]))
 
 

@@ -13,8 +13,7 @@ from scipy import stats
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.fingerprints import FileHash
-from ndflow.files.stream import sha256_of
+from ndflow.files.stream import FileHash, sha256_of
 from ndflow.options import Options
 from ndflow.subject.target import Target, check_units, in_units, read_target
 

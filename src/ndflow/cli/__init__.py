@@ -2,12 +2,8 @@
 
 from ndflow.cli.console import print_error
 
-
-def main() -> int:
-    """Run the command that was typed, and return its exit code."""
-    try:
-        from ndflow.cli.app import run
-    except KeyboardInterrupt:  # while modules are being imported
-        print_error("interrupted; nothing has been done")
-        return 130
-    return run()
+try:
+    from ndflow.cli.app import main as main
+except KeyboardInterrupt:  # while modules are being imported
+    print_error("interrupted; nothing has been done")
+    raise SystemExit(130) from None

@@ -59,7 +59,7 @@ for _place, (_name, _command) in enumerate(COMMANDS.items()):
     app.command(_command, alias=_ALIASES.get(_name), sort_key=_place)
 
 
-def run() -> int:
+def main() -> int:
     """Run the command that was typed, and return its exit code."""
     # BLAS is never called; starting its threads, one per core, would take longer than all other
     # imports together.

@@ -15,7 +15,7 @@ The fit is deterministic and treats the histogram as one weighted sample:
    floats with more levels than a histogram holds are binned by powers of two, whatever the units);
 4. a starting point is searched on fewer, wider bins: many small components, sweeps, merges
    (see below), or only a few components where that is clearly better.
-   Accelerated sweeps over all bins follow until nothing is gained (`ndflow.density.climb`);
+   Accelerated sweeps over all bins follow until nothing is gained (`ndflow.density.variational`);
 5. the result is the mixture of expected weights, means and precisions. Binning with width h has
    inflated each variance by h²/12 (Sheppard's correction), and so has the fit, which treats bins as
    intervals and not as points; both are subtracted. Light components are pruned.
@@ -31,11 +31,20 @@ from scipy import special
 
 from ndflow.density import gaussian
 from ndflow.density.binning import joined
-from ndflow.density.climb import Climb, climb, sweep
 from ndflow.density.condense import condensed, trimmed
 from ndflow.density.histogram import Histogram
 from ndflow.density.mixture import GaussianMixture
-from ndflow.density.variational import Data, Moments, Prior, expectation, moments_under, posterior
+from ndflow.density.variational import (
+    Climb,
+    Data,
+    Moments,
+    Prior,
+    climb,
+    expectation,
+    moments_under,
+    posterior,
+    sweep,
+)
 from ndflow.errors import DegenerateDataError
 from ndflow.values import FloatArray, Status, Value, einsum, positive, real_array, whole
 

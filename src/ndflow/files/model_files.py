@@ -27,8 +27,7 @@ from typing import Any, NamedTuple, TypeGuard
 from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file, sync
-from ndflow.files.fingerprints import FileHash
-from ndflow.files.stream import open_file, sha256_of
+from ndflow.files.stream import FileHash, open_file, sha256_of
 
 FORMAT, VERSION = "ndflow", 2
 RIGHT_FILE = "check that it is the right file"

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.fingerprints import identity_of
 from ndflow.files.model_files import is_model
+from ndflow.files.stream import identity_of
 
 _UNSAFE = '%/\\:*?"<>|'
 _EXTENSIONS = (".gz", ".nii", ".hdr", ".img", ".mgh", ".mgz", ".json")

@@ -30,8 +30,7 @@ from nibabel.nifti1 import Nifti1Header
 from numpy.typing import NDArray
 
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
-from ndflow.files.fingerprints import FileHash
-from ndflow.files.stream import DEFAULT_MAX_BYTES
+from ndflow.files.stream import DEFAULT_MAX_BYTES, FileHash
 from ndflow.image.read import Source, read_volume
 from ndflow.image.volume import Header, Volume, slices
 from ndflow.image.write import nifti_header

@@ -29,8 +29,14 @@ from nibabel.spatialimages import HeaderDataError, SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.fingerprints import FileHash
-from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, is_compressed, open_stream, sha256_of
+from ndflow.files.stream import (
+    DEFAULT_MAX_BYTES,
+    FileHash,
+    Stream,
+    is_compressed,
+    open_stream,
+    sha256_of,
+)
 from ndflow.image.volume import Header, Volume
 from ndflow.values import FloatArray
 

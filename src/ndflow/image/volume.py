@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.files.fingerprints import FileHash
+from ndflow.files.stream import FileHash
 from ndflow.values import FloatArray
 
 Header = Any  # nibabel's headers are not typed

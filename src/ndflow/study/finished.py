@@ -21,10 +21,9 @@ from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation.statistics import covariate_effect
 from ndflow.files.atomic import AnyPath, reading
-from ndflow.files.fingerprints import Hashes, contents
 from ndflow.files.model_files import kind_in, read_model
 from ndflow.files.outputs import sidecar_of, stem
-from ndflow.files.stream import sha256_of
+from ndflow.files.stream import Hashes, contents, sha256_of
 from ndflow.image.mask import AUTO, BRAIN
 from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume

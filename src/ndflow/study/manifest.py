@@ -20,9 +20,8 @@ from typing import Literal, NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, reading
-from ndflow.files.fingerprints import FileHash, all_files
 from ndflow.files.model_files import kind_in, not_ours, outputs_in, outputs_of, read_model
-from ndflow.files.stream import sha256_of
+from ndflow.files.stream import FileHash, all_files, sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.image.subject import Subject
 from ndflow.study.bids_names import DATASET_FILES, DESCRIPTION

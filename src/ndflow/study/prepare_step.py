@@ -48,9 +48,9 @@ from numpy.typing import NDArray
 
 from ndflow._version import PREPARATIONS, installing, versions
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.fingerprints import FileHash, Hashes, all_files, contents
 from ndflow.files.model_files import list_outputs, outputs_in, relative_outputs, write_pending
 from ndflow.files.outputs import sidecar_of, stem
+from ndflow.files.stream import FileHash, Hashes, all_files, contents
 from ndflow.files.tables import write_table
 from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, misalignment_warnings
 from ndflow.image.read import read_grid, read_volume

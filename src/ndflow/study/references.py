@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import FileHash, fingerprint_of
 from ndflow.files.model_files import not_ours, read_model
+from ndflow.files.stream import FileHash, fingerprint_of
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap

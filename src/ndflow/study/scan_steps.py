@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import FileHash, Hashes, contents
 from ndflow.files.model_files import list_outputs, not_ours, relative_outputs
+from ndflow.files.stream import FileHash, Hashes, contents
 from ndflow.image.mask import like_found_brain
 from ndflow.image.preview import Preview, preview_bytes, preview_of
 from ndflow.image.subject import Subject

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import contents, fingerprint_of, hashes
 from ndflow.files.model_files import not_ours, outputs_in, outputs_of, read_model, unlisted
-from ndflow.files.stream import open_file, sha256_of
+from ndflow.files.stream import contents, fingerprint_of, hashes, open_file, sha256_of
 from ndflow.image.subject import Subject
 from ndflow.study import checks
 from ndflow.study.checks import Compared, ScanQuantiles, SiteDistances

@@ -25,8 +25,8 @@ from unicodedata import normalize
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.fingerprints import identity_of
 from ndflow.files.outputs import safe_name, stem
+from ndflow.files.stream import identity_of
 from ndflow.files.tables import MISSING, read_delimited, refuse_rows, write_table
 from ndflow.image.mask import FoundMask, to_be_found
 from ndflow.image.read import kind_of

@@ -20,8 +20,8 @@ from ndflow import density
 from ndflow.density import Fit, GaussianMixture, Histogram, trimmed
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.fingerprints import Hashes, all_files, contents
 from ndflow.files.model_files import check_model
+from ndflow.files.stream import Hashes, all_files, contents
 from ndflow.image.mask_doubts import mask_doubts, measure_mask
 from ndflow.image.read import Source
 from ndflow.image.subject import Subject

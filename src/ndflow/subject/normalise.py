@@ -24,7 +24,6 @@ from ndflow.density import GaussianMixture, Histogram
 from ndflow.density.mixture import marginal
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.fingerprints import Files, Hashes, all_files, names_of
 from ndflow.files.model_files import (
     check_model,
     list_outputs,
@@ -34,6 +33,7 @@ from ndflow.files.model_files import (
     write_pending,
 )
 from ndflow.files.outputs import make_folder, outputs_for, sidecar_of, stem
+from ndflow.files.stream import Files, Hashes, all_files, names_of
 from ndflow.image.read import Source, files_of, kind_of, read_volume
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.image.volume import Volume

@@ -25,13 +25,13 @@ from typing import Any, ClassVar, Self, cast
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
-from ndflow.files.fingerprints import FileHash
 from ndflow.files.model_files import (
     ModelFile,
     check_model,
     model_bytes,
     read_model,
 )
+from ndflow.files.stream import FileHash
 from ndflow.image.mask_doubts import MaskFigures
 from ndflow.image.read import IMAGE_KINDS, kind_of
 from ndflow.methods.base import DensityModel, MatchRecord

@@ -14,8 +14,8 @@ import numpy as np
 from ndflow.density import Fit, GaussianMixture
 from ndflow.density.mixture import marginal
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.files.model_files import ModelFile, is_model, read_model
+from ndflow.files.stream import FileHash, Hashes
 from ndflow.image.read import Source
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, method_called, method_of

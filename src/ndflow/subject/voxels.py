@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ndflow.density import Histogram, tally, trimmed
 from ndflow.density.condense import joint_histogram
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
-from ndflow.files.fingerprints import FileHash, Hashes
+from ndflow.files.stream import FileHash, Hashes
 from ndflow.image.mask import (
     BRAIN,
     MIN_VOXELS,
