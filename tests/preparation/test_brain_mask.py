@@ -117,8 +117,6 @@ def test_what_deepbet_prints_and_changes_is_not_noticed(
     brain_mask(volume())
     assert capsys.readouterr() == ("", "")
     assert deepbet.threads == {"during": 1, "after": 4}
-    brain_mask(volume(), threads=3)
-    assert deepbet.threads == {"during": 3, "after": 4}
 
 
 def test_what_deepbet_cannot_do_names_the_file(deepbet: StandIn, tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 """Tissue maps from intensities and a template that is right about places only."""
 
 import numpy as np
-import pytest
 from scipy import ndimage
 
-from ndflow.errors import DegenerateDataError
 from ndflow.preparation import segmentation
 from ndflow.preparation.segmentation import segment
 
@@ -72,9 +70,3 @@ def test_neighbours_are_six():
     cross[1, 1, 1] = 0
     truth = [ndimage.convolve(part.astype(float), cross, mode="constant") for part in maps]
     np.testing.assert_allclose(segmentation._neighbours(maps), truth, rtol=1e-5)
-
-
-def test_a_lesion_that_covers_everything_is_refused():
-    values, truth, expected = ball()
-    with pytest.raises(DegenerateDataError, match="covers the whole brain"):
-        segment(values, truth < 3, expected, np.ones(SHAPE, bool))

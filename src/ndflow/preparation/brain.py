@@ -20,7 +20,6 @@ import contextlib
 import io
 import re
 import warnings
-from collections.abc import Iterator
 from functools import cache
 from importlib import metadata, util
 from pathlib import Path, PurePath
@@ -34,7 +33,7 @@ from numpy.typing import NDArray
 from ndflow._version import installing
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import BoolArray
-from ndflow.image.mask_doubts import MaskFigures, measure_mask
+from ndflow.image.mask_doubts import measure_mask
 from ndflow.image.volume import Volume
 
 # ── contrasts ─────────────────────────────────────────────────────────────────────────────────────
@@ -102,13 +101,12 @@ _CUT = 0.25  # of a face of the image: a brain that ends near its middle
 _TRY = "give a mask of the brain instead (--mask FILE, or the column mask of a table)"
 
 
-def brain_mask(volume: Volume, *, threads: int = 1) -> BoolArray:
+def brain_mask(volume: Volume) -> BoolArray:
     """Find the brain in a T1w image.
 
     Parameters
     ----------
     volume : the image, in any orientation and any units; voxels that are not finite count as 0.
-    threads : how many threads the network uses. Its rounding errors depend on this number.
 
     Returns
     -------
@@ -122,9 +120,17 @@ def brain_mask(volume: Volume, *, threads: int = 1) -> BoolArray:
     check_deepbet()
     refuse_other_contrasts(volume.path)
     upright, back = _upright(volume)
-    found = apply_orientation(_run(volume.path, upright, threads), back)  # type: ignore[no-untyped-call]
+    found = apply_orientation(_run(volume.path, upright), back)  # type: ignore[no-untyped-call]
     inside = _without_removed(volume, np.asfortranarray(found, dtype=bool))
-    _refuse_implausible(volume.path, measure_mask(volume, inside.reshape(-1, order="F")))
+    figures = measure_mask(volume, inside.reshape(-1, order="F"))
+    problem, size = "", figures.volume or 0.0
+    if not _SMALLEST <= size <= _LARGEST:
+        problem = f"holds {size:,.0f} ml, but brains have {_SMALLEST:,.0f} to {_LARGEST:,.0f} ml"
+    elif figures.faces > _CUT:
+        problem = f"covers {figures.faces:.0%} of a face of the image, so it is cut off"
+    if problem:
+        hint = f"look at the image and at its voxel size, or {_TRY}"
+        raise FileError(volume.path, f"what deepbet takes for the brain {problem}", hint)
     return inside
 
 
@@ -185,17 +191,21 @@ def _upright(volume: Volume) -> tuple[NDArray[np.float32], NDArray[Any]]:
     return upright, back
 
 
-def _run(path: str, upright: NDArray[np.float32], threads: int) -> NDArray[Any]:
-    """Return the mask of an upright image."""
-    with _quietly(threads):
-        network = _network()
-        try:
-            _, mask, _ = network.run(Nifti1Image(upright, np.eye(4)))  # type: ignore[no-untyped-call]
-        except (AssertionError, ValueError) as error:  # how deepbet says that there is nothing
-            cause = "deepbet finds no brain in it"
-            raise FileError(
-                path, cause, f"check that it is a T1w image of a head, or {_TRY}"
-            ) from error
+def _run(path: str, upright: NDArray[np.float32]) -> NDArray[Any]:
+    """Return the mask of an upright image, on one thread and without messages."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            _, mask, _ = _network().run(Nifti1Image(upright, np.eye(4)))  # type: ignore[no-untyped-call]
+    except (AssertionError, ValueError) as error:  # how deepbet says that there is nothing
+        hint = f"check that it is a T1w image of a head, or {_TRY}"
+        raise FileError(path, "deepbet finds no brain in it", hint) from error
+    finally:
+        torch.set_num_threads(before)
     return np.asarray(mask.dataobj)
 
 
@@ -205,21 +215,6 @@ def _network() -> Any:
     from deepbet.bet import BrainExtraction
 
     return BrainExtraction(no_gpu=True)
-
-
-@contextlib.contextmanager
-def _quietly(threads: int) -> Iterator[None]:
-    """Let torch use some threads, without messages; leave everything else as it was."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _without_removed(volume: Volume, inside: BoolArray) -> BoolArray:
@@ -234,16 +229,3 @@ def _without_removed(volume: Volume, inside: BoolArray) -> BoolArray:
     kept[kept] = ~removed
     filled = ndimage.binary_fill_holes(kept.reshape(inside.shape, order="F"))
     return np.asfortranarray(filled & inside)
-
-
-def _refuse_implausible(path: str, figures: MaskFigures) -> None:
-    """Raise an error for a mask that cannot be that of a whole brain."""
-    hint = f"look at the image and at its voxel size, or {_TRY}"
-    if figures.volume is not None and not _SMALLEST <= figures.volume <= _LARGEST:
-        cause = f"what deepbet takes for the brain holds {figures.volume:,.0f} ml, but brains have "
-        raise FileError(path, f"{cause}{_SMALLEST:,.0f} to {_LARGEST:,.0f} ml", hint)
-    if figures.faces > _CUT:
-        cause = (
-            f"what deepbet takes for the brain covers {figures.faces:.0%} of a face of the image"
-        )
-        raise FileError(path, f"{cause}, so that much of it would lie outside", hint)

@@ -137,7 +137,9 @@ def sampled(
     return found
 
 
-def lesion_on_grid(lesion: Bools, affine: FloatArray, coarse: WorkingGrid) -> Bools:
-    """Return which voxels of the working grid are part of a lesion of the scan."""
+def lesion_on_grid(lesion: Bools | None, affine: FloatArray, coarse: WorkingGrid) -> Bools:
+    """Return which voxels of the working grid are part of a lesion of the scan, if it has one."""
+    if lesion is None:
+        return np.zeros_like(coarse.brain)
     share = interpolated(lesion.astype(np.float32), affine, coarse.brain.shape, coarse.affine)
     return share > DAMAGED

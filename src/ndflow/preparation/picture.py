@@ -59,11 +59,6 @@ class _Frame(NamedTuple):
     spacing: FloatArray
     pixel: float
 
-    def plane(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return the plane of an upright volume, as it is."""
-        found: NDArray[Any] = np.take(array, self.place, self.axis)
-        return found
-
     def pixels(self, plane: NDArray[Any]) -> Map:
         """Return a plane in square pixels, rows from top to bottom."""
         found: Map = ndimage.affine_transform(
@@ -76,10 +71,21 @@ class _Frame(NamedTuple):
         )
         return np.rot90(found)
 
-    def outline(self, region: NDArray[Any]) -> Bools:
-        """Return the outline of a mask, or of where a probability is above a half."""
-        inside: Bools = self.pixels(self.plane(region)) > 0.5
-        return inside & ~ndimage.binary_erosion(inside, border_value=1)
+    def drawn(
+        self, values: NDArray[Any], window: tuple[float, float], regions: Mapping[str, NDArray[Any]]
+    ) -> Greys:
+        """Return the slice with outlines of masks or probabilities, in numbers of the palette."""
+        low, high = window
+        plane = values.take(self.place, self.axis)
+        shown = self.pixels(np.where(np.isfinite(plane), plane, low))
+        share = np.clip((shown - low) / (high - low), 0, 1)
+        levels: Greys = np.rint(share * (_GREYS - 1)).astype(np.uint8)
+        for number, name in enumerate(OUTLINES):
+            if name in regions:
+                inside: Bools = self.pixels(regions[name].take(self.place, self.axis)) > 0.5
+                edge = inside & ~ndimage.binary_erosion(inside, border_value=1)
+                levels[edge] = _GREYS + number
+        return levels
 
 
 def preparation_picture(
@@ -110,9 +116,12 @@ def preparation_picture(
         through = turn(lesion)
         rows = [(values, {**regions, "lesion": through}) for values, regions in rows]
     frames = _frames(brain, through, spacing)
-    window = _window(np.concatenate([frame.plane(after)[frame.plane(brain)] for frame in frames]))
+    planes = [(frame.place, frame.axis) for frame in frames]
+    inner = np.concatenate([after.take(*plane)[brain.take(*plane)] for plane in planes])
+    low, high = np.percentile(inner, _SHOWN).tolist() if inner.size else (0.0, 1.0)
+    window = (low, low + _ROOM * (high - low)) if low < high else (low - 0.5, low + 0.5)
     pictures = [
-        side_by_side([_drawn(frame, values, window, regions) for frame in frames], _GAP)
+        side_by_side([frame.drawn(values, window, regions) for frame in frames], _GAP)
         for values, regions in rows
     ]
     gap = np.zeros((_GAP, pictures[0].shape[1]), np.uint8)
@@ -145,27 +154,3 @@ def _frames(brain: Bools, through: Bools, spacing: FloatArray) -> list[_Frame]:
         shape = np.ceil((high - low)[others] / pixel - 1e-6).astype(int)
         found.append(_Frame(axis, place, low[others], tuple(shape), spacing[others], pixel))
     return found
-
-
-def _window(values: NDArray[Any]) -> tuple[float, float]:
-    """Return the intensities that are black and white."""
-    low, high = np.percentile(values, _SHOWN).tolist() if values.size else (0.0, 1.0)
-    return (low, low + _ROOM * (high - low)) if low < high else (low - 0.5, low + 0.5)
-
-
-def _drawn(
-    frame: _Frame,
-    values: NDArray[Any],
-    window: tuple[float, float],
-    regions: Mapping[str, NDArray[Any]],
-) -> Greys:
-    """Return a slice with outlines, in the numbers of the palette."""
-    low, high = window
-    plane = frame.plane(values)
-    shown = frame.pixels(np.where(np.isfinite(plane), plane, low))
-    share = np.clip((shown - low) / (high - low), 0, 1)
-    levels: Greys = np.rint(share * (_GREYS - 1)).astype(np.uint8)
-    for number, name in enumerate(OUTLINES):
-        if name in regions:
-            levels[frame.outline(regions[name])] = _GREYS + number
-    return levels

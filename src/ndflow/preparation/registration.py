@@ -71,13 +71,13 @@ _TOLERANCE = 1e-5
 _SHRINK = 3
 
 
-def log_bias_field(coarse: WorkingGrid, lesion: Bools | None = None) -> Map:
+def log_bias_field(coarse: WorkingGrid, lesion: Bools) -> Map:
     """Estimate the logarithm of the bias field.
 
     Parameters
     ----------
     coarse : the brain on the working grid.
-    lesion : voxels that the estimate does not see.
+    lesion : voxels of that grid that the estimate does not see.
 
     Returns
     -------
@@ -90,9 +90,7 @@ def log_bias_field(coarse: WorkingGrid, lesion: Bools | None = None) -> Map:
     DegenerateDataError
         Where nothing is left to estimate it from.
     """
-    inner = ndimage.binary_erosion(coarse.brain) & (coarse.values > 0)
-    if lesion is not None:
-        inner &= ~lesion
+    inner = ndimage.binary_erosion(coarse.brain) & (coarse.values > 0) & ~lesion
     # N4 divides the whole image into spans; padded, these have the size that they should have.
     spans = [max(1, int(np.ceil(length * RESOLUTION / _SPAN))) for length in inner.shape]
     added = [
@@ -105,8 +103,9 @@ def log_bias_field(coarse: WorkingGrid, lesion: Bools | None = None) -> Map:
     if not mask.any():
         raise DegenerateDataError("the brain is too small for a bias field, or has no signal")
     values = np.pad(coarse.values, pad)
-    affine = np.diag([RESOLUTION, RESOLUTION, RESOLUTION, 1.0])
-    small = affine @ np.diag([_SHRINK, _SHRINK, _SHRINK, 1.0])
+    affine, small = (
+        np.diag([size, size, size, 1.0]) for size in (RESOLUTION, _SHRINK * RESOLUTION)
+    )
     sitk = import_module("SimpleITK")
     filter_ = sitk.N4BiasFieldCorrectionImageFilter()
     filter_.SetNumberOfThreads(1)
@@ -167,12 +166,11 @@ def load_anatomy() -> Anatomy:
             "the template brain is that of nilearn, which is not installed; "
             f"try {installing('prepare')}"
         ) from None
-    image = datasets.load_mni152_template(resolution=1)
-    t1 = _map(image)
-    gm = _map(datasets.load_mni152_gm_template(resolution=1))
-    wm = _map(datasets.load_mni152_wm_template(resolution=1))
+    kinds = ("load_mni152_template", "load_mni152_gm_template", "load_mni152_wm_template")
+    images = [getattr(datasets, load)(resolution=1) for load in kinds]
+    t1, gm, wm = (np.ascontiguousarray(image.dataobj, dtype=np.float32) for image in images)
     brain = (t1 > 0).astype(np.float32)
-    return Anatomy(t1, gm, wm, brain, np.asarray(image.affine, np.float64))
+    return Anatomy(t1, gm, wm, brain, np.asarray(images[0].affine, np.float64))
 
 
 @cache
@@ -185,10 +183,6 @@ def halved_anatomy() -> Anatomy:
     affine[:3, 3] += np.diag(full.affine)[:3] / 2  # the centre of eight voxels
     t1 = np.where(brain > 0.5, mean, 0).astype(np.float32)
     return Anatomy(t1, _halved(full.gm), _halved(full.wm), brain, affine)
-
-
-def _map(image: Any) -> Map:
-    return np.ascontiguousarray(image.dataobj, dtype=np.float32)
 
 
 def _halved(array: Map) -> Map:
@@ -237,76 +231,70 @@ class WarpedTemplate(NamedTuple):
     affine: FloatArray
 
 
-def register_template(coarse: WorkingGrid, lesion: Bools | None = None) -> WarpedTemplate:
+def register_template(coarse: WorkingGrid, lesion: Bools) -> WarpedTemplate:
     """Deform the template to a scan.
 
     Parameters
     ----------
     coarse : the brain on the working grid, free of bias.
-    lesion : voxels that the registration does not look at.
+    lesion : voxels of that grid that the registration does not look at.
 
     Raises
     ------
     DegenerateDataError
         Where greedy finds no way to do so.
     """
-    anatomy = halved_anatomy()
-    greedy = _Greedy(coarse, anatomy.t1, anatomy.affine, lesion)
-    affine = greedy.linear()
-    gm, wm, brain, expected = greedy.deformed(anatomy.gm, anatomy.wm, anatomy.brain, anatomy.t1)
-    inside = coarse.brain & (brain > 0.5)
-    if lesion is not None:
-        inside &= ~lesion
-    likeness = _likeness(expected, greedy.fixed, inside)
-    return WarpedTemplate(gm, wm, _dice(brain > 0.5, coarse.brain), likeness, affine)
+    greedy = _Greedy(coarse, lesion)
+    gm, wm, share, expected = greedy.deformed()
+    brain = share > 0.5
+    both = brain & coarse.brain
+    dice = 2 * float(both.sum()) / max(1.0, float(brain.sum() + coarse.brain.sum()))
+    likeness = _likeness(expected, greedy.fixed, both & ~lesion)
+    return WarpedTemplate(gm, wm, dice, likeness, greedy.linear)
 
 
 class _Greedy:
-    """A registration of one image with a brain on the working grid."""
+    """A registration of the template with a brain on the working grid.
 
-    def __init__(
-        self, coarse: WorkingGrid, moving: Map, affine: FloatArray, lesion: Bools | None
-    ) -> None:
+    Attributes
+    ----------
+    fixed : the intensities of the brain, without the brightest.
+    linear : (4, 4), the best linear map, from millimetres of the brain to those of the template.
+    """
+
+    def __init__(self, coarse: WorkingGrid, lesion: Bools) -> None:
         if coarse.brain.sum() < _FEWEST:
             raise DegenerateDataError("the brain is too small to register the template with it")
         brightest = np.percentile(coarse.values[coarse.brain], _BRIGHTEST)
         self.fixed: Map = np.minimum(coarse.values, brightest).astype(np.float32)
-        self._affine = affine
         self._greedy = import_module("picsl_greedy").Greedy3D()
-        self._images = "-i fixed moving"
+        anatomy = halved_anatomy()
         images = {
             "fixed": _itk_image(self.fixed, coarse.affine),
-            "moving": _itk_image(moving, affine),
+            "moving": _itk_image(anatomy.t1, anatomy.affine),
         }
-        if lesion is not None and lesion.any():
+        self._images = "-i fixed moving"
+        if lesion.any():
             self._images += " -gm seen"
             images["seen"] = _itk_image(~lesion, coarse.affine)
-        self._given: dict[str, Any] = images
+        how = f"-a -dof 12 -ia-image-centers {_METRIC} {_LINEAR}"
+        self._run(f"{self._images} {how} -o linear", **images, linear=None)
+        found = np.asarray(self._greedy["linear"], np.float64)
+        self.linear: FloatArray = _FLIP @ found @ _FLIP
 
-    def linear(self) -> FloatArray:
-        """Return the best linear map, from millimetres of the brain to those of the image."""
-        self._run(
-            f"{self._images} -a -dof 12 -ia-image-centers {_METRIC} {_LINEAR} -o linear",
-            **self._given,
-            linear=None,
-        )
-        found: FloatArray = _FLIP @ np.asarray(self._greedy["linear"], np.float64) @ _FLIP
-        return found
-
-    def deformed(self, *maps: Map) -> list[Map]:
-        """Return maps on the grid of the image, deformed to the brain, after `linear`."""
+    def deformed(self) -> list[Map]:
+        """Return GM, WM, brain and intensities of the template, deformed to the brain."""
         how = f"{_METRIC} {_DEFORMABLE} {_SMOOTH}"
         self._run(f"{self._images} -it linear {how} -o warp", warp=None)
-        names = [f"map{number}" for number in range(len(maps))]
+        anatomy = halved_anatomy()
+        maps = {name: getattr(anatomy, name) for name in ("gm", "wm", "brain", "t1")}
+        moved = " ".join(f"-rm {name} {name}_there" for name in maps)
         self._run(
-            "-rf fixed -r warp linear -threads 1 -V 0 "
-            + " ".join(f"-rm {name} {name}_there" for name in names),
-            **{
-                name: _itk_image(part, self._affine) for name, part in zip(names, maps, strict=True)
-            },
-            **{f"{name}_there": None for name in names},
+            f"-rf fixed -r warp linear -threads 1 -V 0 {moved}",
+            **{name: _itk_image(part, anatomy.affine) for name, part in maps.items()},
+            **{f"{name}_there": None for name in maps},
         )
-        return [_array(self._greedy[f"{name}_there"]) for name in names]
+        return [_array(self._greedy[f"{name}_there"]) for name in maps]
 
     def _run(self, command: str, **images: Any) -> None:
         try:
@@ -328,10 +316,6 @@ def _silence() -> Iterator[None]:
         finally:
             os.dup2(kept, 1)
             os.close(kept)
-
-
-def _dice(one: Bools, other: Bools) -> float:
-    return 2 * float((one & other).sum()) / max(1.0, float(one.sum() + other.sum()))
 
 
 def _likeness(one: Map, other: Map, inside: Bools) -> float:
@@ -478,11 +462,9 @@ def aligned_copy(
     linear : as `WarpedTemplate` has it, if the template was deformed to the scan.
     resolution : the size of the voxels of the copy, in mm.
     """
-    coarse = working_grid(np.where(brain, image, 0), affine, brain)
+    coarse = working_grid(image, affine, brain)
     if linear is None:
-        damaged = None if lesion is None else lesion_on_grid(lesion, affine, coarse)
-        anatomy = halved_anatomy()
-        linear = _Greedy(coarse, anatomy.t1, anatomy.affine, damaged).linear()
+        linear = _Greedy(coarse, lesion_on_grid(lesion, affine, coarse)).linear
     matrix = rigid_to_template(coarse, linear)
     grid = template_grid(resolution)
 
@@ -490,6 +472,9 @@ def aligned_copy(
         return resampled(part, affine, matrix, grid, order=1)
 
     inside = linearly(brain.astype(np.float32)) > 0.5
+    anatomy = halved_anatomy()
+    template = interpolated(anatomy.brain, anatomy.affine, grid.shape, grid.affine) > 0.5
+    smaller = min(int(inside.sum()), int(template.sum()))
     return AlignedCopy(
         matrix,
         grid,
@@ -497,12 +482,5 @@ def aligned_copy(
         inside,
         None if tissues is None else np.stack([linearly(part) for part in tissues]),
         None if lesion is None else linearly(lesion.astype(np.float32)) > DAMAGED,
-        _overlap(inside, grid),
+        int((inside & template).sum()) / max(smaller, 1),
     )
-
-
-def _overlap(brain: Bools, grid: TemplateGrid) -> float:
-    anatomy = halved_anatomy()
-    template = interpolated(anatomy.brain, anatomy.affine, grid.shape, grid.affine) > 0.5
-    smaller = min(int(brain.sum()), int(template.sum()))
-    return int((brain & template).sum()) / max(smaller, 1)

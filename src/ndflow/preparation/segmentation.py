@@ -96,7 +96,11 @@ class TissueClasses:
         pure = np.zeros((3, values.size), values.dtype)
         for one, tissue in enumerate(_TISSUE):
             pure[tissue] += self.gaussian(one, values)
-        mixed = [self._mixed_likelihood(values, *pair) for pair in _MIXED]
+        mixed = []
+        for pair in _MIXED:
+            low, high, sd = self._span(*pair)
+            below = ndtr((values - low) / sd) - ndtr((values - high) / sd)
+            mixed.append(np.asarray(below / (high - low)).astype(values.dtype))
         return np.concatenate([pure, np.stack(mixed)])
 
     def gaussian(self, one: int, values: Floats) -> Floats:
@@ -138,11 +142,6 @@ class TissueClasses:
         sd = float(np.sqrt(np.mean(variances)))
         least = 1e-3 * sd
         return low, high if abs(high - low) > least else low + least, sd
-
-    def _mixed_likelihood(self, values: Floats, a: int, b: int) -> Floats:
-        low, high, sd = self._span(a, b)
-        below = ndtr((values - low) / sd) - ndtr((values - high) / sd)
-        return np.asarray(below / (high - low)).astype(values.dtype)
 
 
 def class_priors(template: Floats) -> Floats:
@@ -260,8 +259,6 @@ def segment(values: Map, brain: Bools, template: Map, lesion: Bools | None = Non
     hidden = np.zeros_like(inside) if lesion is None else inside & lesion[box]
     seen = np.flatnonzero(~hidden[inside])
     chosen = seen[:: 1 + seen.size // _ENOUGH]
-    if not chosen.size:
-        raise DegenerateDataError("the lesion covers the whole brain")
     limit = 1.1 * float(np.percentile(intensity[chosen], _BRIGHTEST))
     intensity = np.minimum(intensity, np.float32(limit))
     priors = class_priors(template[(slice(None), *box)][:, inside])
@@ -277,17 +274,13 @@ def segment(values: Map, brain: Bools, template: Map, lesion: Bools | None = Non
     for _ in range(_SWEEPS):
         tissues[:, inside] = classes.tissues(posterior, mixing)
         tissues[:, hidden] = 0
-        posterior = joint * np.exp(_BETA * _of_classes(_neighbours(tissues)[:, inside]))
+        csf, gm, wm = _neighbours(tissues)[:, inside]
+        posterior = joint * np.exp(_BETA * np.stack([csf, gm, wm, (csf + gm) / 2, (gm + wm) / 2]))
         posterior /= posterior.sum(axis=0)
     tissues[:, inside] = classes.tissues(posterior, mixing)
     whole = np.zeros((3, *brain.shape), np.float32)
     whole[(slice(None), *box)] = tissues
     return whole
-
-
-def _of_classes(tissues: Map) -> Map:
-    csf, gm, wm = tissues
-    return np.stack([csf, gm, wm, (csf + gm) / 2, (gm + wm) / 2])
 
 
 def _neighbours(maps: Map) -> Map:

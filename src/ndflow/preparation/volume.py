@@ -5,9 +5,8 @@ Each step can be left out, and each result that the user has already can be give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,6 @@ from ndflow.preparation.grid import Bools, Map, interpolated, lesion_on_grid, wo
 from ndflow.preparation.registration import log_bias_field, register_template
 from ndflow.preparation.segmentation import segment
 from ndflow.values import Doubt, FloatArray, Record
-
-Step = Literal["mask", "bias field", "template", "tissues"]
 
 _NEGATIVE = 0.02  # of the brain; interpolation leaves a few where it is dark
 
@@ -77,7 +74,6 @@ def prepare_volume(
     lesion: Bools | None = None,
     bias_field: bool = True,
     tissues: bool = True,
-    step: Callable[[Step], None] = lambda _: None,
 ) -> PreparedVolume:
     """Correct the bias field of a scan and find its tissues.
 
@@ -88,7 +84,6 @@ def prepare_volume(
     lesion : voxels that the estimates of bias field and tissues and the registration do not see:
         results elsewhere do not depend on their intensities. They are corrected, and get tissues.
     bias_field, tissues : whether to correct the one and to find the others.
-    step : is told what begins.
 
     Raises
     ------
@@ -97,65 +92,53 @@ def prepare_volume(
     InvalidValueError
         Where nilearn is not installed.
     """
+    try:
+        return _prepared(volume, mask, lesion, bias_field, tissues)
+    except DegenerateDataError as error:
+        raise FileError(volume.path, str(error), "check the scan and its masks") from error
+
+
+def _prepared(
+    volume: Volume, mask: Bools, lesion: Bools | None, bias_field: bool, tissues: bool
+) -> PreparedVolume:
     raw: Map = np.asarray(volume.spatial_values, np.float32)
     brain = mask & np.isfinite(raw)
     raw = np.where(np.isfinite(raw), raw, np.float32(0))
     if not brain.any():
-        raise FileError(volume.path, "no voxel is inside the brain", "check its mask")
-    measures = Measures(float(brain.sum()) * volume.voxel_mm3 / 1000)
-    found = PreparedVolume(raw, brain, None, measures)
+        raise DegenerateDataError("no voxel is inside the brain")
+    brain_ml = float(brain.sum()) * volume.voxel_mm3 / 1000
+    found = PreparedVolume(raw, brain, None, Measures(brain_ml))
     if not (bias_field or tissues):
         return found
     seen = brain if lesion is None else brain & ~lesion
     if not seen.any():
-        cause = "the lesion covers the whole brain"
-        raise FileError(volume.path, cause, "check the masks of lesion and brain")
+        raise DegenerateDataError("the lesion covers the whole brain")
     negative = float(np.mean(raw[seen] < 0))
     if bias_field and negative > _NEGATIVE:  # no factor can correct what is below 0
         cause = f"{negative:.0%} of the brain is negative, but a bias field is a factor, and needs"
         hint = "give the raw scan and not one that is normalised already, or --no-bias-field"
         raise FileError(volume.path, f"{cause} intensities above 0", hint)
-    try:
-        return _estimated(volume, found, seen, bias_field, tissues, step)
-    except DegenerateDataError as error:
-        raise FileError(volume.path, str(error), "check the scan and its mask") from error
-
-
-def _estimated(
-    volume: Volume,
-    found: PreparedVolume,
-    seen: Bools,
-    bias_field: bool,
-    tissues: bool,
-    step: Callable[[Step], None],
-) -> PreparedVolume:
-    """Return a scan with what is estimated from the voxels that are seen: brain without lesion."""
-    raw, brain = found.corrected, found.brain
     lesion = brain & ~seen
     filled = np.where(lesion, raw[seen].mean(), raw)  # a lesion must not blur into its surroundings
     coarse = working_grid(filled, volume.affine, brain)
     if not coarse.brain.any():
-        raise DegenerateDataError(f"the brain is too small: {found.measures.brain_ml:.2g} ml")
-    damaged = lesion_on_grid(lesion, volume.affine, coarse) if lesion.any() else None
+        raise DegenerateDataError(f"the brain is too small: {brain_ml:.2g} ml")
+    damaged = lesion_on_grid(lesion, volume.affine, coarse)
 
     def at_scan(part: Map) -> Map:
         return interpolated(part, coarse.affine, raw.shape, volume.affine)
 
     if bias_field:
-        step("bias field")
         log = log_bias_field(coarse, damaged)
         here = np.exp(at_scan(log))
         field = float(here[brain].min()), float(here[brain].max())
         found = found._replace(
-            corrected=np.asarray(raw / here, np.float32),
-            measures=replace(found.measures, field=field),
+            corrected=np.asarray(raw / here, np.float32), measures=Measures(brain_ml, field=field)
         )
         coarse = coarse._replace(values=np.asarray(coarse.values / np.exp(log), np.float32))
     if not tissues:
         return found
-    step("template")
     warped = register_template(coarse, damaged)
-    step("tissues")
     gm, wm = map(at_scan, (warped.gm, warped.wm))
     expected = np.stack([np.clip(1 - gm - wm, 0, 1), gm, wm])
     shares = segment(found.corrected, brain, expected, lesion)
@@ -247,20 +230,18 @@ def preparation_doubts(measures: Measures) -> tuple[Doubt, ...]:
     if likeness is not None and likeness < _LIKENESS:
         text = f"The deformed template and the scan have a correlation of {likeness:.2f}"
         found.append((_UNLIKE, f"{text}, but brains at least {_LIKENESS:.2f}"))
-    if odd := _odd_shares(measures.tissues_ml or ()):
+    total = sum(measures.tissues_ml or ())
+    odd = [
+        f"{ml / total:.0%} of the brain is {tissue}, where {low:.0%} to {high:.0%} would be usual"
+        for (tissue, (low, high)), ml in zip(
+            _SHARES.items(), measures.tissues_ml or (), strict=False
+        )
+        if total > 0 and not low <= ml / total <= high
+    ]
+    if odd:
         found.append((_TISSUES, ", and ".join(odd)))
     least, most = measures.field or (1.0, 1.0)
     if most > _BIAS * least:
         text = f"The bias in the brain goes from {least:.2f} to {most:.2f}"
         found.append((_FIELD, f"{text}, by a factor of more than {_BIAS:.0f}"))
     return tuple(Doubt(kind, f"{text}.", hint) for (kind, hint), text in found)
-
-
-def _odd_shares(tissues_ml: Sequence[float]) -> list[str]:
-    """Return which tissues have unusual shares of the brain; none where they are not known."""
-    total = sum(tissues_ml)
-    return [
-        f"{ml / total:.0%} of the brain is {tissue}, where {low:.0%} to {high:.0%} would be usual"
-        for (tissue, (low, high)), ml in zip(_SHARES.items(), tissues_ml, strict=False)
-        if total > 0 and not low <= ml / total <= high
-    ]
