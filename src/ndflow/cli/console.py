@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from ndflow.study.tasks import Outcome
 
 
+def command_line() -> tuple[str, ...]:
+    """Return the command line as the user typed it, for the record."""
+    return ("ndflow", *sys.argv[1:])
+
+
 def print_error(message: str, details: str = "") -> None:
     """Print an error on one line, and details below it."""
     print_line(f"error: {message}")

@@ -28,49 +28,65 @@ OPTIONS, INPUT, PREPARATION, MATCHING, OUTPUT, RUN = (
     Group(name, sort_key=place) for place, name in enumerate(_GROUPS)
 )
 
+FLAT = Parameter(name="*")  # a class of options, as if the command had them itself
+
+
+def several(metavar: str, *names: str) -> Parameter:
+    """Return an option that takes several values."""
+    return Parameter(name=names or None, metavar=metavar, consume_multiple=1, group=INPUT)
+
+
 # ── input ─────────────────────────────────────────────────────────────────────────────────────────
 
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...|NAME=IMAGE...")]
 Joint = Annotated[bool, Parameter(group=INPUT)]
-Masks = Annotated[
-    tuple[str, ...], Parameter(metavar="FILE|auto|brain...", consume_multiple=1, group=INPUT)
-]
-Excludes = Annotated[
-    tuple[str, ...], Parameter(metavar="FILE|none...", consume_multiple=1, group=INPUT)
-]
-TissueMapFiles = Annotated[
-    tuple[str, ...],
-    Parameter(
-        metavar="TISSUE=FILE...",
-        consume_multiple=1,
-        group=INPUT,
-        help="Tissue probability maps, as csf=FILE gm=FILE wm=FILE; for several scans, all of the "
-        "first, then all of the second, and so on.",
-    ),
-]
-Pattern = Annotated[
-    str | None,
-    Parameter(
-        metavar="PATTERN",
-        group=INPUT,
-        help="With a folder: the names of the images, such as `*_T1w.nii.gz`. Default: all images.",
-    ),
-]
-Names = Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1, group=INPUT)]
+Names = Annotated[tuple[str, ...], several("NAME...")]
+Pattern = Annotated[str | None, Parameter(metavar="PATTERN", group=INPUT)]
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """What belongs to scans that are named one by one.
+
+    Attributes
+    ----------
+    mask
+        The brain mask of each image, in the same order; or `brain` to find the brains in T1w images
+        (requires the extra `prepare`), or `auto` to find the foreground. Default: `nonzero`, all
+        nonzero voxels.
+    exclude
+        For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
+        an image without one. Where images are written, they are mapped like the others. Default:
+        none.
+    tissue_maps
+        Tissue probability maps, as csf=FILE gm=FILE wm=FILE; for several scans, all of the first,
+        then all of the second, and so on.
+    """
+
+    mask: Annotated[tuple[str, ...], several("FILE|auto|brain...")] = ()
+    exclude: Annotated[tuple[str, ...], several("FILE|none...")] = ()
+    tissue_maps: Annotated[tuple[str, ...], several("TISSUE=FILE...")] = ()
+
 
 # ── preparation ───────────────────────────────────────────────────────────────────────────────────
 
-NoBiasField = Annotated[
-    bool, Parameter(group=PREPARATION, help="Do not correct the bias field of raw scans.")
-]
-FindTissues = Annotated[
-    TissueSource,
-    Parameter(
-        group=PREPARATION,
-        help="Find tissues of raw scans where no tissue probability maps are given (given), always "
-        "(find), or never (none).",
-    ),
-]
+
+@dataclass(frozen=True)
+class RawOptions:
+    """How raw scans are prepared.
+
+    Attributes
+    ----------
+    tissues
+        Find tissues of raw scans where no tissue probability maps are given (given), always (find),
+        or never (none).
+    no_bias_field
+        Do not correct the bias field of raw scans.
+    """
+
+    tissues: Annotated[TissueSource, Parameter(group=PREPARATION)] = "given"
+    no_bias_field: Annotated[bool, Parameter(group=PREPARATION)] = False
+
 
 # ── matching ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -162,7 +178,6 @@ class Verbosity:
         print_error(message, traceback if self.verbose else "")
 
 
-FLAT = Parameter(name="*")  # a class of options, as if the command had them itself
 VerbosityOptions = Annotated[Verbosity, FLAT]
 
 
@@ -251,8 +266,7 @@ class StudyOptions:
 
     mask: Annotated[Literal["brain", "auto", "nonzero"] | None, Parameter(group=INPUT)] = None
     prepare: Annotated[bool, Parameter(group=PREPARATION)] = False
-    tissues: FindTissues = "given"
-    no_bias_field: NoBiasField = False
+    raw: Annotated[RawOptions, FLAT] = RawOptions()
     reference: Annotated[str | None, Parameter(metavar="REFERENCE", group=MATCHING)] = None
     preset: Preset = "auto"
     choices: StudyChoices = None

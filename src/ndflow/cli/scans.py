@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from ndflow.cli.console import ProgressDisplay, print_error
-from ndflow.cli.options import Verbosity
+from ndflow.cli.options import ScanOptions, Verbosity
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import remove_abandoned
 from ndflow.files.model_files import is_model
@@ -27,40 +26,30 @@ _NONE = "none"  # of --exclude
 _WORD = re.compile(rf"({CHANNEL})=(.+)", re.DOTALL)  # T1w=a.nii.gz, a channel of one subject
 
 
-def command_line() -> tuple[str, ...]:
-    """Return the command line as the user typed it, for the record."""
-    return ("ndflow", *sys.argv[1:])
-
-
 # ── what was typed ────────────────────────────────────────────────────────────────────────────────
 
 
 def typed_subjects(
-    words: Sequence[str],
-    *,
-    mask: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    tissue_maps: Sequence[str] = (),
-    joint: bool = False,
+    words: Sequence[str], given: ScanOptions, *, joint: bool = False
 ) -> list[Subject]:
     """Return the subjects on a command line: one per image, or one with several channels.
 
     Parameters
     ----------
     words : images, or ``NAME=IMAGE`` for each channel of one subject.
-    mask, exclude, tissue_maps : of each subject, in order; ``auto`` or ``brain`` alone is for all.
+    given : masks and tissue maps of each subject, in order; ``auto`` or ``brain`` alone is for all.
     joint : whether channels are treated together.
     """
     images = _images(words, joint=joint)
-    masks = [None if one == _NONZERO else one for one in mask]
-    if len(mask) == 1 and (masks[0] is None or to_be_found(masks[0])):
+    masks = [None if one == _NONZERO else one for one in given.mask]
+    if len(masks) == 1 and (masks[0] is None or to_be_found(masks[0])):
         masks *= len(images)
-    for word in filter(to_be_found, exclude):
+    for word in filter(to_be_found, given.exclude):
         raise InvalidValueError(f"--exclude: {word} is for --mask only; give a file, or none")
     columns = [
         _one_each(masks, images, "--mask"),
-        _one_each([None if one == _NONE else one for one in exclude], images, "--exclude"),
-        _tissue_maps(images, tissue_maps),
+        _one_each([None if one == _NONE else one for one in given.exclude], images, "--exclude"),
+        _tissue_maps(images, given.tissue_maps),
     ]
     subjects = [Subject(*files) for files in zip(images, *columns, strict=True)]
     for subject in subjects:

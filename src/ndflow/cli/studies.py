@@ -10,10 +10,9 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from ndflow.cli.console import ProgressDisplay, print_error, print_result
+from ndflow.cli.console import ProgressDisplay, command_line, print_error, print_result
 from ndflow.cli.endings import PageOutcome, conclude, shown_path, some, write_page
 from ndflow.cli.options import RunOptions, StudyOptions, Verbosity, chosen
-from ndflow.cli.scans import command_line
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.model_files import (
     kind_in,
@@ -77,7 +76,7 @@ def asked_of(typed: StudyOptions, **more: Any) -> Asked:
     """Return what is asked of a study; `more` are parts of it that are not typed as options."""
     choices = Choices(typed.preset, chosen(typed.choices))
     preparing, unmasked = preparing_for(
-        typed.prepare, typed.mask, tissues=typed.tissues, no_bias_field=typed.no_bias_field
+        typed.prepare, typed.mask, tissues=typed.raw.tissues, no_bias_field=typed.raw.no_bias_field
     )
     run = typed.run
     return Asked(choices, typed.reference, preparing, unmasked, run.jobs, run.scheduler, **more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ from cyclopts import Parameter
 
 from ndflow._version import __version__, installing, versions
 from ndflow.cli import options as shared
-from ndflow.errors import InvalidValueError
+from ndflow.cli.console import ProgressDisplay, command_line, print_error
 
 if TYPE_CHECKING:
     from ndflow.demo.run import Demonstration
@@ -42,17 +43,10 @@ def demo(
         Only write the scans of the tutorial (docs/tutorial.md), as they come from the scanners:
         shaded, without masks or tissue maps. DIR/study.tsv lists them, DIR/later.tsv three more.
     """
-    from ndflow.cli.console import ProgressDisplay
     from ndflow.cli.endings import PageOutcome, conclude
-    from ndflow.cli.scans import command_line
     from ndflow.demo.run import run_demo, write_raw_scans
 
     folder = Path(dir).absolute()
-    if raw and jobs != -1:
-        raise InvalidValueError(
-            "--jobs with --raw: the scans are only written, one after the other; leave out one of "
-            "the two"
-        )
     if raw:
         scans, later = write_raw_scans(folder)
         verbosity.say(
@@ -114,10 +108,6 @@ def doctor(*, verbosity: shared.VerbosityOptions = shared.Verbosity()) -> int:
 
     Example: `ndflow doctor`
     """
-    from traceback import format_exc
-
-    from ndflow.cli.console import print_error
-
     try:
         for line in _installed():
             verbosity.say(line)
@@ -127,7 +117,7 @@ def doctor(*, verbosity: shared.VerbosityOptions = shared.Verbosity()) -> int:
                 return 1
             verbosity.say(f"self-test {name:<8} passed (error {error:.1g})")
     except Exception as error:  # of whatever package: that is what the test is for
-        verbosity.error(f"self-test: {type(error).__name__}: {error}", format_exc())
+        verbosity.error(f"self-test: {type(error).__name__}: {error}", traceback.format_exc())
         return 1
     return 0
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ndflow.cli import options as shared
+from ndflow.cli.console import ProgressDisplay, command_line, print_error, print_result
 from ndflow.cli.options import OUTPUT
 from ndflow.options import Options, expert_options
 
@@ -58,9 +59,7 @@ def evaluate(
     force
         Replace results of ndflow that exist already, never other files.
     """
-    from ndflow.cli.console import ProgressDisplay
     from ndflow.cli.endings import print_evaluation, write_page
-    from ndflow.cli.scans import command_line
     from ndflow.evaluation.save import evaluate as run_evaluation
     from ndflow.study.plan import EVALUATION
 
@@ -127,7 +126,6 @@ def report(
     force
         Replace a report that was edited since ndflow wrote it; never one that ndflow did not write.
     """
-    from ndflow.cli.console import ProgressDisplay
     from ndflow.reporting.build import report as write_report
 
     with ProgressDisplay(verbosity, lines=False) as progress:
@@ -167,7 +165,6 @@ def verify(
     out
         The folder of the study, or of `ndflow prepare`.
     """
-    from ndflow.cli.console import ProgressDisplay, print_error, print_result
     from ndflow.study.manifest import verify as verify_study
     from ndflow.values import plural
 

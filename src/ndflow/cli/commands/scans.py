@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ndflow.cli import options as shared
+from ndflow.cli.console import command_line, print_error
 from ndflow.cli.options import INPUT, MATCHING
 from ndflow.errors import InvalidValueError
 from ndflow.options import MethodName, Options
@@ -18,9 +19,7 @@ def normalise(
     *,
     to: Annotated[str, Parameter(metavar="TARGET", group=MATCHING)],
     to_mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain", group=MATCHING)] = None,
-    mask: shared.Masks = (),
-    exclude: shared.Excludes = (),
-    tissue_maps: shared.TissueMapFiles = (),
+    given: Annotated[shared.ScanOptions, shared.FLAT] = shared.ScanOptions(),
     joint: shared.Joint = False,
     preset: shared.Preset = "auto",
     output: shared.Output,
@@ -50,29 +49,20 @@ def normalise(
         for). For channels, a reference or mixtures of the same channels.
     output
         The file to write; or a folder, for several scans or channels.
-    mask
-        The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
-        (requires the extra `prepare`), or `auto` to find the foreground. Default:
-        `nonzero`, all nonzero voxels.
     to_mask
         The brain mask of a target that is an image; or `brain` or `auto`. Default: all nonzero
         voxels.
-    exclude
-        For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
-        a scan without one. They are mapped like the others. Default: none.
     joint
         Bring all channels to a joint reference together, so that their dependence on each other
         becomes that of the reference too. Default: each channel by itself.
     """
-    from ndflow.cli.scans import command_line, run_scans, typed_subjects
+    from ndflow.cli.scans import run_scans, typed_subjects
     from ndflow.study.tasks import Task
     from ndflow.subject.normalise import find_matches, normalise_subject, outputs_of
     from ndflow.subject.presets import Choices
 
     choices = Choices(preset, shared.chosen(options, "match", "fit", "write", "read"))
-    subjects = typed_subjects(
-        images, mask=mask, exclude=exclude, tissue_maps=tissue_maps, joint=joint
-    )
+    subjects = typed_subjects(images, given, joint=joint)
     matches = find_matches(subjects, to, to_mask, choices, joint=joint)
     folder, files = outputs_of([one.subject for one in matches], output)
     outputs = [file for own in files for file in own.values()]
@@ -125,13 +115,13 @@ def apply(
         The brain mask that --set outside refers to; or `brain` or `auto` to find it. Default: all
         nonzero voxels.
     """
-    from ndflow.cli.scans import command_line, run_scans, typed_subjects
+    from ndflow.cli.scans import run_scans, typed_subjects
     from ndflow.study.tasks import Task
     from ndflow.subject.normalise import apply_map, outputs_of
 
     if other_image and not inverse:
         raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
-    subjects = typed_subjects(image, mask=() if mask is None else (mask,))
+    subjects = typed_subjects(image, shared.ScanOptions(() if mask is None else (mask,)))
     if len(subjects) != 1:
         raise InvalidValueError(
             f"{len(image)} images: a map is applied to one at a time, or to the channels of one "
@@ -158,9 +148,7 @@ def fit(
     /,
     *,
     output: shared.Output,
-    mask: shared.Masks = (),
-    exclude: shared.Excludes = (),
-    tissue_maps: shared.TissueMapFiles = (),
+    given: Annotated[shared.ScanOptions, shared.FLAT] = shared.ScanOptions(),
     joint: shared.Joint = False,
     options: shared.FitOptions = None,
     jobs: shared.Jobs = 1,
@@ -182,13 +170,6 @@ def fit(
         each as NAME=IMAGE, which share a grid and one --mask.
     output
         The file to write (.json); or a folder, for several scans. Channels go to one file.
-    mask
-        The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
-        (requires the extra `prepare`), or `auto` to find the foreground. Default:
-        `nonzero`, all nonzero voxels.
-    exclude
-        For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
-        a scan without one. Default: none.
     joint
         Estimate one joint density of all channels. Default: one of each channel.
     """
@@ -198,9 +179,7 @@ def fit(
     from ndflow.subject.fit import check_fit, fit_to_file
 
     settings = Options(**shared.chosen(options, "fit", "read"))
-    subjects = typed_subjects(
-        images, mask=mask, exclude=exclude, tissue_maps=tissue_maps, joint=joint
-    )
+    subjects = typed_subjects(images, given, joint=joint)
     for subject in subjects:
         check_fit(subject, joint=joint)
     # All channels of a subject go to one file.
@@ -220,12 +199,8 @@ def reference(
     /,
     *,
     output: shared.Output,
-    mask: shared.Masks = (),
-    exclude: shared.Excludes = (),
-    tissue_maps: shared.TissueMapFiles = (),
-    weights: Annotated[
-        tuple[float, ...], Parameter(metavar="W...", consume_multiple=1, group=INPUT)
-    ] = (),
+    given: Annotated[shared.ScanOptions, shared.FLAT] = shared.ScanOptions(),
+    weights: Annotated[tuple[float, ...], shared.several("W...")] = (),
     channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
     method: Annotated[MethodName, Parameter(metavar="CHOICE", group=MATCHING)] = Options.method,
     options: shared.FitOptions = None,
@@ -243,13 +218,6 @@ def reference(
         reference of these channels, joint if they are joint.
     output
         The file to write (.json).
-    mask
-        The brain mask of each image, in the same order, not counting mixtures; or `brain` to find
-        the brains in T1w images (requires the extra `prepare`), or `auto` to find the
-        foreground. Default: `nonzero`, all nonzero voxels.
-    exclude
-        For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
-        an image without one. Default: none.
     weights
         The weight of each scan, in the same order. Default: equal weights.
     channel
@@ -258,7 +226,6 @@ def reference(
     method
         The method that the reference is for; some need landmarks besides the density.
     """
-    from ndflow.cli.console import print_error
     from ndflow.cli.scans import run_scans, typed_subjects
     from ndflow.files.model_files import check_model, is_model
     from ndflow.files.outputs import refuse_given_twice
@@ -277,7 +244,7 @@ def reference(
     settings = Options(method=method, **typed)
     method_of(settings)
     images = [source for source in sources if not is_model(source)]
-    found = typed_subjects(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps)
+    found = typed_subjects(images, given)
     if any(len(one.images) > 1 for one in found):
         raise InvalidValueError(
             f"{images[0]}: a reference of several channels is made from one file per subject; "

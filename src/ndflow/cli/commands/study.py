@@ -12,7 +12,7 @@ from ndflow.cli.options import INPUT, OUTPUT, PREPARATION
 from ndflow.errors import InvalidValueError
 from ndflow.options import NoMask, Options, Preparing, Space, expert_options
 
-Labels = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1, group=INPUT)]
+Labels = Annotated[tuple[str, ...], shared.several("LABEL...")]
 
 
 def cohort(
@@ -40,6 +40,8 @@ def cohort(
         it. Or a folder: all images in it, with the folder that each is in as its site.
     out
         The folder for the results.
+    pattern
+        With a folder: the names of the images, such as `*_T1w.nii.gz`. Default: all images.
     channels
         What the images show, such as T1w. Several: columns of images in TABLE instead of `image`,
         each normalised by itself, to OUT/T1w and so on.
@@ -69,13 +71,7 @@ def bids(
     suffix: shared.Names = ("T1w",),
     joint: shared.Joint = False,
     derivatives: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=("--derivatives", "-d"),
-            metavar="[NAME=]DIR...",
-            consume_multiple=1,
-            group=INPUT,
-        ),
+        tuple[str, ...], shared.several("[NAME=]DIR...", "--derivatives", "-d")
     ] = (),
     site_column: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
     study: Annotated[shared.StudyOptions, shared.FLAT] = shared.StudyOptions(),
@@ -138,8 +134,7 @@ def prepare(
     pattern: shared.Pattern = None,
     channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
     mask: Annotated[NoMask, Parameter(group=INPUT)] = "brain",
-    tissues: shared.FindTissues = "given",
-    no_bias_field: shared.NoBiasField = False,
+    raw: Annotated[shared.RawOptions, shared.FLAT] = shared.RawOptions(),
     space: Annotated[Space, Parameter(group=PREPARATION)] = "own",
     resolution: Annotated[float | None, Parameter(metavar="MM", group=PREPARATION)] = None,
     force: Annotated[bool, Parameter(group=OUTPUT)] = False,
@@ -165,6 +160,8 @@ def prepare(
         `gm`, `wm` and covariates. Or a folder of images.
     out
         The folder for the results.
+    pattern
+        With a folder: the names of the images, such as `*_T1w.nii.gz`. Default: all images.
     channel
         The contrast of the images, such as T1w; scans of another contrast need masks. Default:
         what the name of each file ends with, if it is known, or else T1w.
@@ -189,7 +186,7 @@ def prepare(
     study = assemble_preparation(
         listing,
         place,
-        Preparing(mask, tissues, no_bias_field, space, resolution),
+        Preparing(mask, raw.tissues, raw.no_bias_field, space, resolution),
         Options(**expert_options(expert, "read"), force=force),
         jobs=run.jobs,
         scheduler=run.scheduler,
