@@ -12,16 +12,10 @@ import pytest
 from studies import read_json
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.evaluation.comparison import check_covariates, covariate_values, shared_scans
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
-from ndflow.study.finished import (
-    FinishedStudy,
-    check_covariates,
-    covariate_values,
-    read_finished,
-    results_fingerprint,
-    shared_scans,
-)
+from ndflow.study.finished import FinishedStudy, read_finished, results_fingerprint
 from ndflow.subject.records import MapRecord
 
 Runs = Callable[..., Any]

@@ -179,7 +179,7 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
         about["tissue maps"] = _tissue_maps(study)
     else:
         corrected = "left as they are" if preparing.no_bias_field else "to be corrected by N4"
-        kinds = Counter(PrepareStep.of(raw).choices(scan).tissues for scan in scans)
+        kinds = Counter(PrepareStep.of(raw).steps(scan)["tissues"] for scan in scans)
         words = {"{} given": kinds["given"], "{} to be found": kinds["found"]}
         about |= {"bias fields": corrected, "tissue maps": _counted(words)}
         if preparing.resolution is not None:

@@ -12,8 +12,10 @@ left out of all of them, under every condition, as they were of its density.
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -36,23 +38,23 @@ from ndflow.evaluation.distribution import (
     average_distribution,
     empirical_distribution,
 )
+from ndflow.evaluation.statistics import covariate_effect
 from ndflow.evaluation.tissues import TISSUE_ROWS, quartiles, weighted_moments
 from ndflow.files.stream import DEFAULT_MAX_BYTES
-from ndflow.image.mask import BoolArray
+from ndflow.image.mask import BRAIN, BoolArray
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.study.finished import (
     FinishedStudy,
-    SharedScan,
-    check_covariates,
     read_raw_voxels,
     read_results,
     refuse_other_image,
     refuse_other_inputs,
-    shared_scans,
 )
-from ndflow.study.plan import Study
+from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.table import kept_mask
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
+from ndflow.study.weights import columns_of
 from ndflow.subject.records import MapRecord
 from ndflow.subject.voxels import Voxels, probabilities
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
@@ -207,7 +209,8 @@ def _conditions(runs: Sequence[FinishedStudy], scans: Sequence[_ScanMeasures]) -
     aligned = _condition(AFFINE, affine)
     others = []
     for run, measures in zip(runs, own, strict=True):
-        if run.only_aligns and aligned.study is None:
+        plain = run.study.method.only_aligns and not run.study.mode.by_site
+        if plain and aligned.study is None:
             aligned = _condition(AFFINE, measures, run.study)  # the same, as the run has written it
         else:
             # A folder may be called like one of our own conditions.
@@ -373,3 +376,102 @@ def _measured(
         [*quartiles(values, weight), *weighted_moments(values, weight)] for weight in levels.weights
     ]
     return _ConditionMeasures(distribution, np.array(found) if found else None, slopes)
+
+
+# ── the scans that are compared, and their covariates ─────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class SharedScan:
+    """A scan that several studies have.
+
+    Attributes
+    ----------
+    scan : in the first of them; with its lesion mask, if any of them has one.
+    paths : of its results in each of them.
+    """
+
+    scan: Subject
+    paths: Sequence[ResultPaths]
+
+
+def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
+    """Return the scans that all studies have, in the order of the first."""
+    shared = []
+    by_name = [run.scans for run in runs]
+    for name, scan in by_name[0].items():
+        if all(name in scans for scans in by_name):
+            same = [scans[name] for scans in by_name]
+            paths = [run.study.paths(one) for run, one in zip(runs, same, strict=True)]
+            _refuse_disagreement(name, same, paths)
+            lesion = next((one.lesion for one in same if one.lesion is not None), None)
+            shared.append(SharedScan(replace(scan, lesion=lesion), paths))
+    if len(shared) < 2:
+        raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")
+    return shared
+
+
+def _refuse_disagreement(name: str, scans: Sequence[Subject], paths: Sequence[ResultPaths]) -> None:
+    """Refuse a scan that is not the same in all studies, or has another mask or site.
+
+    A mask that was found may be another file in each study. A lesion mask may be missing in some of
+    them: what it does may be the very question.
+    """
+    masks = []
+    for scan, own in zip(scans, paths, strict=True):
+        kept = os.path.realpath(own.model.parents[1] / kept_mask(scan.name))
+        mask = os.path.realpath(str(scan.mask)) if scan.mask else "not given"
+        masks.append(BRAIN if mask == kept else mask)
+    known = {
+        "image": [os.path.realpath(scan.path) for scan in scans],
+        "mask": masks,
+        "lesion mask": [os.path.realpath(str(scan.lesion)) for scan in scans if scan.lesion],
+        "site": [scan.site or "not given" for scan in scans],
+    }
+    for what, values in known.items():
+        if len({*values}) > 1:
+            one, other, *_ = sorted({*values})
+            words = f"the {what} of {name} is {one} in one run and {other} in another"
+            raise InvalidValueError(f"{words}; compare runs of the same table")
+
+
+class Covariate(NamedTuple):
+    """A column of the table of scans, as numbers.
+
+    Attributes
+    ----------
+    label : its name; of one with two values, also that which counts as 1.
+    values : of each scan; NaN where it is not known.
+    """
+
+    label: str
+    values: list[float]
+
+
+def check_covariates(scans: Sequence[Subject], names: Sequence[str]) -> None:
+    """Refuse covariates that no scan has, that are no numbers, or that cannot be tested."""
+    values = [covariate_values(scans, name).values for name in names]
+    if len({*names}) < len(names):
+        raise InvalidValueError(f"covariate: {' '.join(names)}: the same twice; leave one out")
+    if names and not all(scan.tissues.complete for scan in scans):
+        words = "its effect is on tissues, but not all scans have tissue probability maps"
+        raise InvalidValueError(f"covariate: {words} of WM, GM and CSF")
+    sites = [scan.site or "" for scan in scans]
+    for place, own in enumerate(values):
+        # Refuses one that is the same for all scans of a site, or known of too few, or varies
+        # with the others only.
+        for others in ([], values[:place] + values[place + 1 :]):
+            covariate_effect(range(len(scans)), own, sites, others)
+
+
+def covariate_values(scans: Sequence[Subject], name: str) -> Covariate:
+    """Return a covariate of all scans: a number, or one of two words, the second of which is 1."""
+    column = columns_of(scans, [name])[name]
+    if column.dtype.kind != "U":
+        return Covariate(name, column.tolist())
+    levels = sorted({*column.tolist()} - {""})
+    if len(levels) != 2:
+        words = f"covariate: {name} has values that are no numbers, such as {levels[0]!r}"
+        raise InvalidValueError(f"{words}; choose a covariate with numbers, or with two values")
+    numbers = {"": math.nan, levels[0]: 0.0, levels[1]: 1.0}
+    return Covariate(f"{name} ({levels[1]})", [numbers[text] for text in column.tolist()])

@@ -17,7 +17,13 @@ import numpy as np
 
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.evaluation.classification import entropy
-from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition, counting_voxels
+from ndflow.evaluation.comparison import (
+    UNNORMALISED,
+    Comparison,
+    Condition,
+    SharedScan,
+    counting_voxels,
+)
 from ndflow.evaluation.distribution import (
     EmpiricalDistribution,
     empirical_distribution,
@@ -39,7 +45,7 @@ from ndflow.figures.tissues import ViolinPanel, tissue_figure, violin_figure
 from ndflow.image.preview import fullest_slice, upright
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options
-from ndflow.study.finished import SharedScan, read_results, refuse_other_inputs
+from ndflow.study.finished import read_results, refuse_other_inputs
 from ndflow.transport import Affine, IntensityMap, align
 from ndflow.values import FloatArray
 

@@ -31,7 +31,8 @@ from ndflow.files.outputs import check_folder, make_folder
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import write_table
 from ndflow.options import Options
-from ndflow.study.finished import together_in, unchanging
+from ndflow.study.finished import unchanging
+from ndflow.study.manifest import read_record
 from ndflow.study.plan import EVALUATION, EVALUATION_RECORD
 from ndflow.study.tasks import Progress, Silent, Task, record_failures
 from ndflow.subject.records import EvaluationRecord
@@ -240,8 +241,8 @@ def evaluate(
             comparison = compare(finished, follow, covariates=covariates, **how, **numbers)
         return _write(comparison, place, follow, jobs, command=tuple(command), settings=settings)
 
-    channels = together_in(folders[0])
-    if not channels:
+    channels = read_record(Path(folders[0])).channels
+    if len(channels) < 2:
         return one(folder, None)
     check_evaluation(folder, force=force)
     make_folder(folder)

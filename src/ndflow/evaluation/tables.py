@@ -13,11 +13,16 @@ import numpy as np
 
 from ndflow.evaluation import sites, statistics
 from ndflow.evaluation.classification import FLOORS, accuracy, entropy
-from ndflow.evaluation.comparison import AFFINE, UNNORMALISED, Comparison, Condition
+from ndflow.evaluation.comparison import (
+    AFFINE,
+    UNNORMALISED,
+    Comparison,
+    Condition,
+    covariate_values,
+)
 from ndflow.evaluation.distribution import average_distribution, histogram_fit, smoothness
 from ndflow.evaluation.tissues import TISSUE_ROWS, coefficient_of_variation, separability
 from ndflow.image.subject import Subject
-from ndflow.study.finished import covariate_values
 from ndflow.values import FloatArray
 
 Row = dict[str, Any]  # text and numbers by the names of their columns; None where there is nothing

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,12 +18,11 @@ from typing import NamedTuple
 from ndflow._version import __version__
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.evaluation.statistics import covariate_effect
 from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.model_files import kind_in, read_model
 from ndflow.files.outputs import sidecar_of, stem
 from ndflow.files.stream import Hashes, contents, sha256_of
-from ndflow.image.mask import AUTO, BRAIN
+from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.options import Options, chosen_options
@@ -42,9 +40,8 @@ from ndflow.study.plan import (
     reference_name,
 )
 from ndflow.study.prepare_step import PreparationRecord
-from ndflow.study.table import kept_mask, read_study_scans
+from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES
-from ndflow.study.weights import columns_of
 from ndflow.subject.records import MapRecord, ScanModel, StudiesRecord, StudyRecord
 from ndflow.subject.voxels import Voxels, read_voxels
 from ndflow.values import JSON
@@ -74,32 +71,6 @@ class FinishedStudy:
     def scans(self) -> dict[str, Subject]:
         """The scans that were normalised, by name."""
         return {scan.name: scan for scan in self.study.scans}
-
-    @property
-    def only_aligns(self) -> bool:
-        """Whether it is the plain alignment that others are compared with."""
-        return self.study.method.only_aligns and not self.study.mode.by_site
-
-
-@dataclass(frozen=True)
-class SharedScan:
-    """A scan that several studies have.
-
-    Attributes
-    ----------
-    scan : in the first of them; with its lesion mask, if any of them has one.
-    paths : of its results in each of them.
-    """
-
-    scan: Subject
-    paths: Sequence[ResultPaths]
-
-
-def together_in(folder: AnyPath) -> tuple[str, ...]:
-    """Return the channels of a finished study that were normalised together; none of a single."""
-    path = Path(folder)
-    record = read_record(path) if path.is_dir() else None
-    return record.channels if record is not None and len(record.channels) > 1 else ()
 
 
 def read_finished(folders: Sequence[AnyPath], channel: str | None = None) -> list[FinishedStudy]:
@@ -191,88 +162,6 @@ def read_raw_voxels(scan: Subject, record: MapRecord, *, max_bytes: int) -> Voxe
     """
     mask = AUTO if record.setting("mask") == AUTO else scan.mask
     return read_voxels(replace(scan, mask=mask), max_bytes=max_bytes)
-
-
-def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
-    """Return the scans that all studies have, in the order of the first."""
-    shared = []
-    by_name = [run.scans for run in runs]
-    for name, scan in by_name[0].items():
-        if all(name in scans for scans in by_name):
-            same = [scans[name] for scans in by_name]
-            paths = [run.study.paths(one) for run, one in zip(runs, same, strict=True)]
-            _refuse_disagreement(name, same, paths)
-            lesion = next((one.lesion for one in same if one.lesion is not None), None)
-            shared.append(SharedScan(replace(scan, lesion=lesion), paths))
-    if len(shared) < 2:
-        raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")
-    return shared
-
-
-def _refuse_disagreement(name: str, scans: Sequence[Subject], paths: Sequence[ResultPaths]) -> None:
-    """Refuse a scan that is not the same in all studies, or has another mask or site.
-
-    A mask that was found may be another file in each study. A lesion mask may be missing in some of
-    them: what it does may be the very question.
-    """
-    masks = []
-    for scan, own in zip(scans, paths, strict=True):
-        kept = os.path.realpath(own.model.parents[1] / kept_mask(scan.name))
-        mask = os.path.realpath(str(scan.mask)) if scan.mask else "not given"
-        masks.append(BRAIN if mask == kept else mask)
-    known = {
-        "image": [os.path.realpath(scan.path) for scan in scans],
-        "mask": masks,
-        "lesion mask": [os.path.realpath(str(scan.lesion)) for scan in scans if scan.lesion],
-        "site": [scan.site or "not given" for scan in scans],
-    }
-    for what, values in known.items():
-        if len({*values}) > 1:
-            one, other, *_ = sorted({*values})
-            words = f"the {what} of {name} is {one} in one run and {other} in another"
-            raise InvalidValueError(f"{words}; compare runs of the same table")
-
-
-class Covariate(NamedTuple):
-    """A column of the table of scans, as numbers.
-
-    Attributes
-    ----------
-    label : its name; of one with two values, also that which counts as 1.
-    values : of each scan; NaN where it is not known.
-    """
-
-    label: str
-    values: list[float]
-
-
-def check_covariates(scans: Sequence[Subject], names: Sequence[str]) -> None:
-    """Refuse covariates that no scan has, that are no numbers, or that cannot be tested."""
-    values = [covariate_values(scans, name).values for name in names]
-    if len({*names}) < len(names):
-        raise InvalidValueError(f"covariate: {' '.join(names)}: the same twice; leave one out")
-    if names and not all(scan.tissues.complete for scan in scans):
-        words = "its effect is on tissues, but not all scans have tissue probability maps"
-        raise InvalidValueError(f"covariate: {words} of WM, GM and CSF")
-    sites = [scan.site or "" for scan in scans]
-    for place, own in enumerate(values):
-        # Refuses one that is the same for all scans of a site, or known of too few, or varies
-        # with the others only.
-        for others in ([], values[:place] + values[place + 1 :]):
-            covariate_effect(range(len(scans)), own, sites, others)
-
-
-def covariate_values(scans: Sequence[Subject], name: str) -> Covariate:
-    """Return a covariate of all scans: a number, or one of two words, the second of which is 1."""
-    column = columns_of(scans, [name])[name]
-    if column.dtype.kind != "U":
-        return Covariate(name, column.tolist())
-    levels = sorted({*column.tolist()} - {""})
-    if len(levels) != 2:
-        words = f"covariate: {name} has values that are no numbers, such as {levels[0]!r}"
-        raise InvalidValueError(f"{words}; choose a covariate with numbers, or with two values")
-    numbers = {"": math.nan, levels[0]: 0.0, levels[1]: 1.0}
-    return Covariate(f"{name} ({levels[1]})", [numbers[text] for text in column.tolist()])
 
 
 # ── the results of a scan ─────────────────────────────────────────────────────────────────────────

@@ -99,10 +99,11 @@ STUDY = "study.tsv"
 ALIGNED = "study_space-MNI.tsv"
 MEASURES = "preparation.tsv"
 
+_COARSE = ("brain_ml", "csf_ml", "gm_ml", "wm_ml", "seconds")
+_FINE = ("field_min", "field_max", "overlap", "likeness", "agreement")
 _MEASURED = (
-    *("name", "subject", "site", "mask", "bias_field", "tissues", "brain_ml"),
-    *("csf_ml", "gm_ml", "wm_ml", "field_min", "field_max", "overlap", "likeness", "agreement"),
-    *("doubts", "seconds", "image"),
+    *("name", "subject", "site", "mask", "bias_field", "tissues"),
+    *(*_COARSE[:-1], *_FINE, "doubts", "seconds", "image"),
 )
 _OTHERWISE = re.compile("[^0-9A-Za-z]")
 _PROCESSED = ("desc", "label")  # entities that say what was made of an image
@@ -157,60 +158,10 @@ class PreparedPaths(NamedTuple):
     tissues: list[Path]
     shared: list[Path]
 
-    @classmethod
-    def of(cls, start: str, suffixes: Mapping[str, str]) -> PreparedPaths:
-        """Return the files that begin with a path, with entities; `suffixes` are by channel."""
-        return cls(
-            {c: Path(f"{start}_desc-preproc_{suffix}.nii.gz") for c, suffix in suffixes.items()},
-            Path(f"{start}_desc-brain_mask.nii.gz"),
-            Path(f"{start}_label-lesion_mask.nii.gz"),
-            [Path(f"{start}_label-{t.upper()}_probseg.nii.gz") for t in TissueMaps._fields],
-            [Path(f"{start}_{kind}.json") for kind in ("mask", "probseg")],
-        )
-
     @property
     def record(self) -> Path:
         """The sidecar of the first image, which lists all that was made."""
         return sidecar_of(next(iter(self.images.values())))
-
-    @property
-    def all(self) -> list[Path]:
-        """All of them."""
-        images = [path for one in self.images.values() for path in (one, sidecar_of(one))]
-        return [*images, self.mask, *self.tissues, self.lesion, *self.shared]
-
-
-class Choices(NamedTuple):
-    """What is to be done with a scan.
-
-    Attributes
-    ----------
-    mask, tissues : see `PreparationRecord`.
-    bias_field : whether it is corrected.
-    resolution : of a copy in the space of the template, in mm; None for no copy.
-    """
-
-    mask: str
-    bias_field: bool
-    tissues: str
-    resolution: float | None
-
-    @property
-    def steps(self) -> dict[str, str]:
-        """What is to be done, for the record."""
-        corrected = "corrected" if self.bias_field else "left"
-        return {"mask": self.mask, "bias field": corrected, "tissues": self.tissues}
-
-    @property
-    def packages(self) -> list[str]:
-        """The packages that make the results, and that these depend on."""
-        registered = self.tissues == "found" or self.resolution is not None
-        return [
-            *(["picsl_greedy"] if registered else []),
-            *(["SimpleITK"] if registered or self.bias_field else []),
-            *(["deepbet"] if self.mask == "brain" else []),
-            *(["nilearn"] if registered else []),
-        ]
 
 
 @dataclass(frozen=True)
@@ -224,16 +175,28 @@ class PrepareStep(Step):
         """How scans are prepared."""
         return self.study.preparing or Preparing()
 
-    def choices(self, scan: Subject) -> Choices:
-        """Return what is to be done with a scan."""
-        chosen = self.preparing
-        tissues = "none"
+    def steps(self, scan: Subject) -> dict[str, str]:
+        """Return what is to be done with a scan, see `PreparationRecord`."""
+        chosen, tissues = self.preparing, "none"
         if scan.tissues.complete and chosen.tissues != "find":
             tissues = "given"
         elif chosen.tissues != "none":
             tissues = "found"
         mask = chosen.mask if scan.mask is None else "given"
-        return Choices(mask, not chosen.no_bias_field, tissues, chosen.resolution)
+        corrected = "left" if chosen.no_bias_field else "corrected"
+        return {"mask": mask, "bias field": corrected, "tissues": tissues}
+
+    def packages(self, scan: Subject) -> list[str]:
+        """Return the packages that make the results, and that these depend on."""
+        steps = self.steps(scan)
+        registered = steps["tissues"] == "found" or self.preparing.resolution is not None
+        needed = {
+            "picsl_greedy": registered,
+            "SimpleITK": registered or steps["bias field"] == "corrected",
+            "deepbet": steps["mask"] == "brain",
+            "nilearn": registered,
+        }
+        return [name for name, wanted in needed.items() if wanted]
 
     def paths(self, scan: Subject, *, copy: bool = False) -> PreparedPaths:
         """Return where the results of a scan go, or those of its copy, if there is one.
@@ -245,10 +208,18 @@ class PrepareStep(Step):
         if copy and resolution is not None:
             label = f"{resolution:g}".replace(".", "p")
             start = f"{_OTHER_GRID.sub('', start)}_space-{TEMPLATE_SPACE}_res-{label}"
-        suffixes = {
-            channel: bids_names.suffix_of(out.image) for channel, out in scan.outputs.items()
-        }
-        return PreparedPaths.of(f"{folder}/{start}", suffixes)
+
+        def file(ending: str) -> Path:
+            return Path(f"{folder}/{start}_{ending}")
+
+        suffixes = {name: bids_names.suffix_of(out.image) for name, out in scan.outputs.items()}
+        return PreparedPaths(
+            {name: file(f"desc-preproc_{suffix}.nii.gz") for name, suffix in suffixes.items()},
+            file("desc-brain_mask.nii.gz"),
+            file("label-lesion_mask.nii.gz"),
+            [file(f"label-{tissue.upper()}_probseg.nii.gz") for tissue in TissueMaps._fields],
+            [file("mask.json"), file("probseg.json")],
+        )
 
     def picture(self, scan: Subject) -> Path:
         """Return where the picture for quality control goes."""
@@ -263,8 +234,8 @@ class PrepareStep(Step):
         scan : the raw scan.
         copy : whether its copy in the space of the template is meant.
         """
-        paths, choices = self.paths(scan, copy=copy), self.choices(scan)
-        maps = () if choices.tissues == "none" else map(str, paths.tissues)
+        paths = self.paths(scan, copy=copy)
+        maps = () if self.steps(scan)["tissues"] == "none" else map(str, paths.tissues)
         return replace(
             scan,
             images={name: str(path) for name, path in paths.images.items()},
@@ -279,22 +250,25 @@ class PrepareStep(Step):
 
     def outputs(self, scan: Subject) -> list[Path]:
         """Return where all other files go."""
-        paths = self.paths(scan)
-        files = dict.fromkeys((*paths.all, *self.paths(scan, copy=True).all, self.picture(scan)))
-        return [path for path in files if path != paths.record]
+        files = [self.picture(scan)]
+        for own in (self.paths(scan), self.paths(scan, copy=True)):
+            images = [*own.images.values()]
+            files += [*images, *map(sidecar_of, images), own.mask, own.lesion]
+            files += [*own.tissues, *own.shared]
+        return [path for path in dict.fromkeys(files) if path != self.paths(scan).record]
 
     def files(self, scan: Subject) -> Mapping[str, Sequence[str]]:
         """Return the files that are read."""
-        return scan.files(tissues=self.choices(scan).tissues == "given")
+        return scan.files(tissues=self.steps(scan)["tissues"] == "given")
 
     def key(self, scan: Subject, inputs: Mapping[str, Sequence[str]]) -> Key:
         """Return everything that the results depend on."""
-        choices = self.choices(scan)
-        known = versions(*choices.packages)
-        copy = {} if choices.resolution is None else {"resolution": choices.resolution}
+        packages, resolution = self.packages(scan), self.preparing.resolution
+        known = versions(*packages)
+        copy = {} if resolution is None else {"resolution": resolution}
         settings = {
-            **choices.steps,
-            **{name: known[name] for name in choices.packages if name in known},
+            **self.steps(scan),
+            **{name: known[name] for name in packages if name in known},
             "name": Path(scan.output.image).name,
             **{name: part for name, part in scan.output.metadata.items() if name != "Sources"},
             **copy,
@@ -304,21 +278,21 @@ class PrepareStep(Step):
     def make(self, scan: Subject) -> Done:
         """Prepare a scan, and write what was found."""
         begun = time.perf_counter()
-        choices, record = self.choices(scan), self.paths(scan).record
-        given = _read_raw(scan, choices, self.study.options.max_bytes)
-        found = _prepare(given, choices)
+        steps, record = self.steps(scan), self.paths(scan).record
+        given = _read_raw(scan, steps, self.study.options.max_bytes)
+        found = _prepare(given, steps)
         anchor = found[given.anchor]
         key = self.key(scan, contents(given.files))
-        about = {"SkullStripped": choices.mask == "nonzero", **scan.output.metadata}
+        about = {"SkullStripped": steps["mask"] == "nonzero", **scan.output.metadata}
         with ExitStack() as pending:
-            write = _Writer(pending, scan, choices, given, found, about)
+            write = _Writer(pending, scan, steps, given, found, about)
             write.own(self.paths(scan))
-            if choices.resolution is not None:
-                write.copy(self.paths(scan, copy=True), choices.resolution)
+            if self.preparing.resolution is not None:
+                write.copy(self.paths(scan, copy=True), self.preparing.resolution)
             volume = given.volumes[given.anchor]
             write.bytes(self.picture(scan), preparation_picture(volume, anchor, given.lesion))
             full = PreparationRecord(
-                steps=choices.steps,
+                steps=steps,
                 settings=dict(key.settings),
                 versions=versions(*PACKAGES),
                 inputs=given.files,
@@ -365,16 +339,16 @@ def _anchor(scan: Subject) -> str:
     return next((name for name in scan.channels if contrast_called(name) == T1W), scan.channels[0])
 
 
-def _read_raw(scan: Subject, choices: Choices, max_bytes: int) -> _Raw:
+def _read_raw(scan: Subject, steps: Mapping[str, str], max_bytes: int) -> _Raw:
     """Read a scan, its masks and maps, and check that they belong together."""
     for image in scan.images.values():
         _refuse_unplaced(read_grid(image))
-    found = scan if scan.mask is not None or choices.mask != BRAIN else replace(scan, mask=BRAIN)
+    found = scan if scan.mask is not None or steps["mask"] != BRAIN else replace(scan, mask=BRAIN)
     voxels = read_voxels(found, max_bytes=max_bytes)
     volumes = dict(zip(scan.channels, voxels.volumes, strict=True))
     volume = volumes[_anchor(scan)]
     warnings, maps, files = [*voxels.warnings], [], dict(voxels.files)
-    if choices.tissues == "given":
+    if steps["tissues"] == "given":
         for tissue, source in scan.tissues._asdict().items():
             called = "the tissue probability map"
             one = read_volume(source, max_bytes=max_bytes, called=called)
@@ -403,15 +377,15 @@ def _refuse_unplaced(volume: Volume) -> None:
         raise FileError(volume.path, cause, "correct its sform or qform, or convert it again")
 
 
-def _prepare(given: _Raw, choices: Choices) -> dict[str, PreparedVolume]:
+def _prepare(given: _Raw, steps: Mapping[str, str]) -> dict[str, PreparedVolume]:
     """Prepare all channels; tissues are found in one of them, unless they were given."""
     found = {
         channel: prepare_volume(
             volume,
             given.brain,
             lesion=given.lesion,
-            bias_field=choices.bias_field,
-            tissues=channel == given.anchor and choices.tissues == "found",
+            bias_field=steps["bias field"] == "corrected",
+            tissues=channel == given.anchor and steps["tissues"] == "found",
         )
         for channel, volume in given.volumes.items()
     }
@@ -438,7 +412,7 @@ class _Writer:
 
     pending: ExitStack
     scan: Subject
-    choices: Choices
+    steps: Mapping[str, str]
     given: _Raw
     found: Mapping[str, PreparedVolume]
     about: Mapping[str, Any]
@@ -512,11 +486,11 @@ class _Writer:
         lesion: Bools | None,
     ) -> None:
         """Write masks, and the maps of tissues that were found, in steps as of `in_steps`."""
-        ours = self.choices.mask == BRAIN
+        ours = self.steps["mask"] == BRAIN
         marked = like_found_brain(like, deepbet_version()) if ours else like
         self.volume(paths.mask, marked, brain, dtype="uint8")
         if tissues is not None:
-            found = self.choices.tissues == "found"
+            found = self.steps["tissues"] == "found"
             how = {"dtype": "uint8", "scaling": (STEP, 0.0)} if found else {}
             parts = in_steps(tissues) if found else tissues
             for path, part in zip(paths.tissues, parts, strict=True):
@@ -567,14 +541,16 @@ def check_requirements(study: Study) -> None:
     step = PrepareStep.of(study)
     needed: set[str] = set()
     for scan in study.scans:
-        choices = step.choices(scan)
-        needed |= {*choices.packages}
+        needed |= {*step.packages(scan)}
         given = [tissue for tissue, source in scan.tissues._asdict().items() if source is not None]
         if given and not scan.tissues.complete and step.preparing.tissues != "find":
             cause = f"{scan.origin}: has a tissue map of {listed(given)} only"
             raise FileError(scan.path, cause, "give csf, gm and wm, or none of them")
         path = str(scan.images[_anchor(scan)])
-        if choices.mask == "brain" and (contrast := contrast_of(path, _anchor(scan))) != T1W:
+        if (
+            step.steps(scan)["mask"] == "brain"
+            and (contrast := contrast_of(path, _anchor(scan))) != T1W
+        ):
             cause = f"not a T1w image, but {contrast}; brains are found in T1w images only"
             raise FileError(path, cause, "give its mask, in the column mask of the table")
     needed |= {"torch"} if "deepbet" in needed else set()
@@ -732,26 +708,15 @@ def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:
 def _measured(step: PrepareStep, scan: Subject) -> Row:
     record = PreparationRecord.read(step.paths(scan).record)
     known = record.measures
-    numbers = {
-        "brain_ml": known.brain_ml,
-        **dict(zip(("csf_ml", "gm_ml", "wm_ml"), known.tissues_ml or (), strict=False)),
-        **dict(zip(("field_min", "field_max"), known.field or (), strict=False)),
-        "overlap": known.overlap,
-        "likeness": known.likeness,
-        "agreement": known.agreement,
-        "seconds": record.seconds,
-    }
-    coarse = ("brain_ml", "csf_ml", "gm_ml", "wm_ml", "seconds")
+    coarse = (known.brain_ml, *(known.tissues_ml or [None] * 3), record.seconds)
+    fine = (*(known.field or [None] * 2), known.overlap, known.likeness, known.agreement)
     return {
         "name": scan.name,
         "subject": scan.person,
         "site": scan.site,
         **{what.replace(" ", "_"): done for what, done in record.steps.items()},
-        **{
-            name: f"{number:.{1 if name in coarse else 3}f}"
-            for name, number in numbers.items()
-            if number is not None
-        },
+        **{n: None if x is None else f"{x:.1f}" for n, x in zip(_COARSE, coarse, strict=True)},
+        **{n: None if x is None else f"{x:.3f}" for n, x in zip(_FINE, fine, strict=True)},
         "doubts": "; ".join(doubt.kind for doubt in record.doubts) or None,
         "image": scan.output.image,
     }
