@@ -111,8 +111,6 @@ def test_scans_are_matched_to_tissues_in_their_own_proportions(run: Run, tmp_pat
         choice = read_json(out / "maps" / f"{name}.json")["match"]["target"]
         found = [choice["proportions"][tissue] for tissue in NAMES]
         np.testing.assert_allclose(found, own, rtol=1e-9)
-        plain = choice["plain"]
-        assert 0 < plain["rms_difference"] <= plain["largest_difference"]
 
     # One by one, they become the same.
     one = tmp_path / "one"

@@ -120,7 +120,7 @@ def test_proportions_are_found_without_maps_where_scans_have_the_same_contrast()
     assert np.corrcoef(csf, [known(scan).proportions[0] for scan in scans])[0, 1] > 0.98
 
 
-def test_a_target_has_the_proportions_of_the_scan_and_says_what_the_average_gives() -> None:
+def test_a_target_has_the_proportions_of_the_scan() -> None:
     scan, *others = people(0.25)
     goal, own = population(others), known(scan).proportions
     density, choice = chosen(scan, goal, "tissue")
@@ -128,12 +128,6 @@ def test_a_target_has_the_proportions_of_the_scan_and_says_what_the_average_give
     assert choice.proportions == dict(zip(NAMES, own.tolist(), strict=True))
     assert choice.population == dict(zip(NAMES, known(goal).mean.tolist(), strict=True))
     assert chosen(scan, goal, "average") == (goal.mixture, None)
-    plain, matched = solved(scan, goal), solved(scan, goal, proportions="tissue")
-    x, sd = scan.mixture.quantile(LEVELS), float(np.sqrt(goal.mixture.covariance()[0, 0]))
-    off = np.abs(plain.imap(x) - matched.imap(x)) / sd
-    said = matched.target.plain  # type: ignore[union-attr]
-    assert said.rms_difference == pytest.approx(np.sqrt(np.mean(off**2)))  # type: ignore[union-attr]
-    assert said.largest_difference == pytest.approx(off.max())  # type: ignore[union-attr]
     for kind in RULES:
         density, choice = chosen(scan, goal, kind)
         assert chosen_density(choice, goal) == density

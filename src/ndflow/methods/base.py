@@ -117,21 +117,6 @@ class SlopeRange(Record):
 
 
 @dataclass(frozen=True)
-class PlainTarget(Record):
-    """What the plain average would have given instead of a target made of tissues.
-
-    Attributes
-    ----------
-    rms_difference, largest_difference : between the two maps, in standard deviations.
-    divergence : from the plain average.
-    """
-
-    rms_difference: float
-    largest_difference: float
-    divergence: Divergence | None = None
-
-
-@dataclass(frozen=True)
 class TargetChoice(Record):
     """What a scan was matched to where that was not simply the average.
 
@@ -142,7 +127,6 @@ class TargetChoice(Record):
     reason : where these proportions come from.
     population : the mean proportions of the reference.
     tissues : what the tissues of the reference were made from, ``maps`` or ``components``.
-    plain : what the average would have given.
     """
 
     to: str
@@ -150,21 +134,14 @@ class TargetChoice(Record):
     reason: str
     population: dict[str, float]
     tissues: str
-    plain: PlainTarget | None = None
 
     def sentence(self) -> str:
-        """Say what the scan was matched to, and what the plain average would have given."""
+        """Say what the scan was matched to."""
         if self.to == "average":
             return f"Matched to the average of the reference: {self.reason}."
         own = ", ".join(f"{share:.0%} {name}" for name, share in self.proportions.items())
         usual = ", ".join(f"{share:.0%}" for share in self.population.values())
-        text = f"Matched to {own} (population mean: {usual}), from {self.reason}."
-        if self.plain is None:
-            return text
-        return (
-            f"{text} With the plain average, intensities would differ by "
-            f"{self.plain.rms_difference:.2g} standard deviations (root mean square)."
-        )
+        return f"Matched to {own} (population mean: {usual}), from {self.reason}."
 
 
 @dataclass(frozen=True)
@@ -226,17 +203,14 @@ class Solution:
 
     def record(self, source: GaussianMixture) -> MatchRecord:
         """Return how the map of a scan with this density was found."""
-        slopes = self._slopes(source)
+        slopes = None
+        if self.affine is not None:  # a map of several channels has no one slope
+            low, high = source.quantile(DETERMINED_RANGE).tolist()
+            found = np.exp(self.imap.log_det_jacobian(np.linspace(low, high, 1001)))
+            own = abs(float(self.affine.matrix[0, 0]))
+            ends = float(found.min()), float(found.max())
+            slopes = SlopeRange(ends, (ends[0] / own, ends[1] / own))
         return MatchRecord(self.message, slopes, self.divergence, self.target, self.frozen)
-
-    def _slopes(self, source: GaussianMixture) -> SlopeRange | None:
-        if self.affine is None:  # a map of several channels has no one slope
-            return None
-        low, high = source.quantile(DETERMINED_RANGE).tolist()
-        slopes = np.exp(self.imap.log_det_jacobian(np.linspace(low, high, 1001)))
-        own = abs(float(self.affine.matrix[0, 0]))
-        ends = float(slopes.min()), float(slopes.max())
-        return SlopeRange(ends, (ends[0] / own, ends[1] / own))
 
 
 # ── methods ───────────────────────────────────────────────────────────────────────────────────────

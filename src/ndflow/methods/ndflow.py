@@ -15,17 +15,10 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.methods.base import (
-    DensityModel,
-    Divergence,
-    Method,
-    PlainTarget,
-    Solution,
-    TargetChoice,
-)
+from ndflow.methods.base import DensityModel, Divergence, Method, Solution, TargetChoice
 from ndflow.options import Options
 from ndflow.population import TISSUES, TissueModel, Tissues, adapted_proportions
-from ndflow.population.tissues import MIDPOINT_LEVELS, tissues_from_components
+from ndflow.population.tissues import tissues_from_components
 from ndflow.transport import tabulate
 from ndflow.transport.joint import joint_map
 from ndflow.transport.match import check_rules, components_by_rule
@@ -55,14 +48,7 @@ class DensityFlow(Method):
     def solve(self, source: DensityModel, target: DensityModel, options: Options) -> Solution:
         """Return the map along the flow."""
         density, choice = target_rule(options).density(source, target)
-        solution = _matched(source.mixture, density, options)
-        if choice is None:
-            return solution
-        plain = solution
-        if density is not target.mixture:
-            plain = _matched(source.mixture, target.mixture, options)
-        without = _plain_target(source.mixture, target.mixture, plain, solution)
-        return replace(solution, target=replace(choice, plain=without))
+        return replace(_matched(source.mixture, density, options), target=choice)
 
     def shortcoming(self, options: Options) -> str:
         """Return why a match may lead away from its target, and what to try."""
@@ -103,17 +89,6 @@ def _matched(source: GaussianMixture, target: GaussianMixture, options: Options)
         matched.status.converged,
         Divergence(options.objective, first, last),
         frozen=frozen if options.freeze else None,
-    )
-
-
-def _plain_target(
-    source: GaussianMixture, target: GaussianMixture, plain: Solution, own: Solution
-) -> PlainTarget:
-    """Return what the plain average would have given, in its standard deviations."""
-    x = source.quantile(MIDPOINT_LEVELS)
-    off = (plain.imap(x) - own.imap(x)) / float(np.sqrt(target.covariance()[0, 0]))
-    return PlainTarget(
-        float(np.sqrt((off * off).mean())), float(np.abs(off).max()), plain.divergence
     )
 
 

@@ -130,14 +130,10 @@ class Reference(Value):
                 f"channel_names must be {mean.size} different names, one for each channel of the "
                 f"mixture, such as 'T1w', not {short(self.channel_names)}"
             )
-        try:
-            copied = json.loads(json.dumps(self.provenance, allow_nan=False))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidValueError(f"provenance must hold what JSON can: {error}") from None
         self._set(
             channel_names=tuple(self.channel_names),
             scans=whole(self.scans, "scans", 1, 1 << 53),
-            provenance=copied,
+            provenance=json.loads(json.dumps(self.provenance, allow_nan=False)),
         )
 
     def __repr__(self) -> str:
@@ -190,8 +186,6 @@ def reference(
     """
     if average not in _AVERAGES:
         raise InvalidValueError(f"average must be 'density' or 'quantile', not {short(average)}")
-    if not mixtures:
-        raise InvalidValueError("mixtures must hold at least one mixture to average")
     heavy = checked_weights(weights, len(mixtures)).tolist()
     together = _together(mixtures, heavy)
     d = together[0][0].channels
