@@ -164,12 +164,6 @@ def test_a_blurred_match_can_lead_out_of_a_poor_one():
     assert ends[1] < 0.6 * ends[0]
 
 
-def test_a_blur_that_leads_away_is_ignored():
-    mixture = GaussianMixture([0.5, 0.5], [[-1.0, 0.0], [1.0, 0.0]], [9 * np.eye(2)] * 2)
-    result = match(mixture, mixture, blurs=(3.0,))
-    np.testing.assert_array_equal(result.matched.means, mixture.means)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
