@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ndflow._version import installing
 from ndflow.cli.console import ProgressDisplay, print_error, raise_if_signalled
 from ndflow.cli.options import Verbosity
-from ndflow.image.subject import count_by_site
+from ndflow.image.subject import Subject, count_by_site
 from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.finished import page_is_current
 from ndflow.study.plan import EVALUATION, FIGURES, REPORT, Study
@@ -102,8 +102,9 @@ def conclude(
     page : what became of the report.
     again : what to do next, if that is known.
     """
-    if page.path is None:
-        _warn_of_doubts(summary, verbosity)
+    for kind, names, hint in () if page.path else doubt_counts(summary.doubts_of):
+        count = f"{len(names)} of {plural(summary.done, 'scan')}"
+        verbosity.warn(f"{kind}: {count} ({some(names)}): {hint}")
     for doubt in summary.of_study:
         verbosity.warn(str(doubt))
     failed = len(summary.failures)
@@ -118,16 +119,15 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
     """Return the lines about a study; None for one that there is nothing to say in."""
     flagged = _flagged(summary, page)
     report = page.why if page.path is None else shown_path(page.path)
-    sites = _sites(summary, study)
+    failed = {failure.scan for failure in summary.failures}
+    sites = sites_of([scan for scan in study.scans if scan.name not in failed])
     lines: dict[str, str | None]
     if study.preparing is not None:
         table = "none" if summary.table is None else shown_path(summary.table)
         lines = {
             "scans": _scans(summary, "prepared"),
             "sites": sites,
-            "took": _took(summary),
             "flagged": flagged,
-            "pictures": shown_path(study.folder / FIGURES) if summary.done else "none",
             "report": report,
             "table": f"{table}, without the scans that failed" if summary.failures else table,
             "copies": shown_path(summary.aligned) if summary.aligned else None,
@@ -139,23 +139,12 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
             "scans": _scans(summary, "done", renewed=page.renewed),
             "sites": sites,
             "preset": summary.preset.text if summary.preset else "none",
-            "balance": _balance(summary, study),
             "distance": _distance(summary.distances, summary.done),
             "flagged": flagged,
             "report": report,
         }
-    prepared = None
-    if summary.prepared is not None:
-        cost = _took(summary.prepared)
-        prepared = _scans(summary.prepared, "done") + (f"; {cost}" if cost else "")
+    prepared = None if summary.prepared is None else _scans(summary.prepared, "done")
     return {"prepared": prepared, **lines, "next": again or _next(summary, study, page)}
-
-
-def _took(summary: Summary) -> str | None:
-    """Return how long a scan took; None if none was prepared now."""
-    if summary.seconds is None:
-        return None
-    return f"{summary.seconds:.{0 if summary.seconds > 10 else 1}f} s per scan"
 
 
 def print_evaluation(
@@ -199,21 +188,13 @@ def _scans(summary: Summary, done: str, *, renewed: bool = False) -> str:
     return f"{text}: nothing to do" if idle else text
 
 
-def _sites(summary: Summary, study: Study) -> str:
-    """Return how many scans of each site are done."""
-    failed = {failure.scan for failure in summary.failures}
-    counts = count_by_site([scan for scan in study.scans if scan.name not in failed])
-    names = [f"{site} {count}" for site, count in counts.items()]
-    return f"{len(names)}: {some(names)}" if names else "not known"
-
-
-def _balance(summary: Summary, study: Study) -> str | None:
-    """Return how many scans each site is worth, if they are weighted."""
-    if not summary.balance:
-        return None
-    begin = f"{', '.join(study.options.balance)}; effective scans "
-    names = [f"{site} {own.effective:.1f}" for site, own in summary.balance.items()]
-    return begin + some(names)
+def sites_of(scans: Sequence[Subject]) -> str:
+    """Return how many scans each site has, the largest first."""
+    counts = count_by_site(scans)
+    names = [f"{site} {n}" for site, n in sorted(counts.items(), key=lambda one: -one[1])]
+    without = len(scans) - sum(counts.values())
+    unknown = f"; not known for {plural(without, 'scan')}" if without and names else ""
+    return f"{len(names)}: {some(names)}{unknown}" if names else "not known"
 
 
 def some(names: Sequence[str]) -> str:
@@ -245,19 +226,12 @@ def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
         failures = shown_path(study.folder / FAILURES)
         return f"see {failures}, then run the same command again"
     if summary.table is not None:
-        look = "report" if page.path else "pictures"
+        look = shown_path(page.path or study.folder / FIGURES)
         words = ["ndflow", "cohort", shown_path(summary.table), f"{folder}-normalised"]
-        return f"look at the {look}, then {shlex.join(words)}"
+        return f"look at {look}, then {shlex.join(words)}"
     if study.partial:
         return _GROUP
     evaluated = (study.folder / EVALUATION).exists()
     if page.path and (evaluated or summary.done < 2):  # nothing to compare with
         return "open the report in a browser"
     return shlex.join(["ndflow", "evaluate", folder, *(["--force"] if evaluated else [])])
-
-
-def _warn_of_doubts(summary: Summary, verbosity: Verbosity) -> None:
-    """Print one line for each kind of doubt, however many scans it is about."""
-    for kind, names, hint in doubt_counts(summary.doubts_of):
-        count = f"{len(names)} of {plural(summary.done, 'scan')}"
-        verbosity.warn(f"{kind}: {count} ({some(names)}): {hint}")

@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import Any
 
 from ndflow.cli.console import ProgressDisplay, command_line, print_error, print_result
-from ndflow.cli.endings import PageOutcome, conclude, shown_path, some, write_page
+from ndflow.cli.endings import PageOutcome, conclude, shown_path, sites_of, write_page
 from ndflow.cli.options import RunOptions, StudyOptions, Verbosity, chosen
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.model_files import (
@@ -171,7 +171,7 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
     scans, preparing = (study.scans, None) if raw is None else (raw.scans, raw.preparing)
     unused = listing.unused
     about = {
-        "sites": _sites(study),
+        "sites": sites_of(study.scans),
         "brain masks": _masks(scans, BRAIN if preparing and preparing.mask == "brain" else None),
         "lesion masks": _of(sum(scan.lesion is not None for scan in scans), scans),
     }
@@ -197,16 +197,6 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
     if listing.skipped:
         about["skipped"] = _counted({f"{{}} {why}": n for why, n in listing.skipped.items()})
     return about
-
-
-def _sites(study: Study) -> str:
-    counts = study.site_counts
-    without = len(study.scans) - sum(counts.values())
-    if not counts:
-        return _NONE
-    largest = sorted(counts, key=lambda site: (-counts[site], site))
-    unknown = f"; not known for {plural(without, 'scan')}" if without else ""
-    return f"{len(counts)} ({some([f'{site} {counts[site]}' for site in largest])}){unknown}"
 
 
 def _masks(scans: Sequence[Subject], otherwise: str | None) -> str:

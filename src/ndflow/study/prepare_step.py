@@ -307,7 +307,7 @@ class PrepareStep(Step):
             earlier = [path for path in outputs_in(record) if path.name.startswith(start)]
             list_outputs(pending, record, full.content(about), (*write.written, *earlier))
         same = content_of(scan, key.inputs)
-        return Done(False, full.warnings, full.doubts, same, seconds=full.seconds)
+        return Done(False, full.warnings, full.doubts, same)
 
 
 # ── in memory ─────────────────────────────────────────────────────────────────────────────────────

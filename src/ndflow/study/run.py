@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from statistics import median
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -109,7 +108,6 @@ class Summary(NamedTuple):
     preset : what the preset decided, and why; None for a method without presets.
     balance : what the weights of each site achieve, if scans are weighted.
     table, aligned : of a preparation, the tables of prepared scans and of their copies.
-    seconds : of a preparation, the median time of a scan.
     """
 
     done: int
@@ -123,7 +121,6 @@ class Summary(NamedTuple):
     balance: Mapping[str, SiteBalance] = MappingProxyType({})
     table: Path | None = None
     aligned: Path | None = None
-    seconds: float | None = None
 
     @property
     def doubts(self) -> dict[str, list[str]]:
@@ -392,10 +389,8 @@ class _Run:
             {} if found is None else found.weights.sites,
         )
         if study.preparing is not None and last.done:
-            spent = [one.seconds for one in last.done.values() if not one.kept]
             aligned = None if study.preparing.resolution is None else folder / ALIGNED
-            seconds = median(spent) if spent else None
-            summary = summary._replace(table=folder / STUDY, aligned=aligned, seconds=seconds)
+            summary = summary._replace(table=folder / STUDY, aligned=aligned)
         names = [scan.name for scan in study.scans]
         tried = dict.fromkeys(("prepare", "fit", "normalise"), names) if study.partial else None
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):

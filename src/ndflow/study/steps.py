@@ -65,7 +65,6 @@ class Done(NamedTuple):
     content : the hashes of its images, to find scans that are the same.
     compared, quantiles : what is compared between the scans of a study.
     model : the density, if that was read.
-    seconds : how long it took.
     """
 
     kept: bool
@@ -75,7 +74,6 @@ class Done(NamedTuple):
     compared: Compared = Compared()
     quantiles: ScanQuantiles | None = None
     model: ScanModel | None = None
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
