@@ -5,7 +5,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.cohort import DensityPanel, density_figure
 from ndflow.figures.joint import JointVoxels, joint_figure
 from ndflow.figures.style import colours
 

@@ -15,10 +15,15 @@ from PIL import Image
 from scipy.stats import norm
 
 from ndflow.figures import curves
-from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.cohort import (
+    DensityPanel,
+    ViolinPanel,
+    density_figure,
+    tissue_figure,
+    violin_figure,
+)
 from ndflow.figures.joint import JointVoxels, joint_figure
 from ndflow.figures.style import png, svg
-from ndflow.figures.tissues import ViolinPanel, tissue_figure, violin_figure
 
 AWKWARD = "_a$b$ 100% <&> \\alpha \x01 北京 {0}"
 LONG = "Universitätsklinikum_Hamburg-Eppendorf 3T"
@@ -104,7 +109,7 @@ def test_coordinates_have_two_decimals_and_text_is_not_changed():
 SCRIPT = """
 import hashlib, sys
 import numpy as np
-from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.cohort import DensityPanel, density_figure
 from ndflow.figures.style import png, svg
 x = np.arange(4.0)
 panel = DensityPanel("t", x, {c: [[0, 1, 2, i]] for i, c in enumerate("cafebd")})

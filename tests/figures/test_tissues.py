@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ndflow.figures.cohort import ViolinPanel, tissue_figure, violin_figure
 from ndflow.figures.style import colours
-from ndflow.figures.tissues import ViolinPanel, tissue_figure, violin_figure
 
 
 def quartiles(scans: int, tissue_count: int = 2, seed: int = 0) -> np.ndarray:

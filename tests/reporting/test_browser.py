@@ -16,7 +16,7 @@ from pages import CURVES, png
 from PIL import Image
 
 from ndflow.evaluation.summary import Section
-from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.cohort import DensityPanel, density_figure
 from ndflow.figures.style import colours, svg
 from ndflow.reporting.content import (
     Column,

@@ -30,6 +30,13 @@ from ndflow.evaluation.distribution import (
     histogram_fit,
 )
 from ndflow.evaluation.tissues import TISSUE_ROWS
+from ndflow.figures.cohort import (
+    DensityPanel,
+    ViolinPanel,
+    density_figure,
+    tissue_figure,
+    violin_figure,
+)
 from ndflow.figures.curves import (
     DensityCurves,
     FitCell,
@@ -39,9 +46,7 @@ from ndflow.figures.curves import (
     fit_figure,
     pair_panels,
 )
-from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import png, svg
-from ndflow.figures.tissues import ViolinPanel, tissue_figure, violin_figure
 from ndflow.image.preview import fullest_slice, upright
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options

@@ -170,11 +170,17 @@ def pair_panels(source: PairSide, target: PairSide, result: PairSide, imap: MapC
     """
     with style.new_figure(10.4, 4.4) as figure:
         grid = figure.add_gridspec(2, 4, height_ratios=(1.25, 1))
-        windows = (_window(source), _window(target), _window(target))
         colours = (style.SECOND, style.ACCENT, style.INK)
         below: list[Axes] = []
         for i, side in enumerate((source, result, target)):
-            _slice(figure.add_subplot(grid[0, i]), side, windows[i])
+            like = source if side is source else target
+            shown = like.slice_[np.isfinite(like.slice_)]
+            low, high = np.percentile(shown, _WINDOW).tolist()
+            axes = figure.add_subplot(grid[0, i], facecolor="black")  # outside the brain
+            axes.imshow(side.slice_, cmap="gray", vmin=low, vmax=high)
+            axes.set_title(style.label(side.name, 34), loc="center")
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
             below.append(figure.add_subplot(grid[1, i]))
             _draw_density(below[i], side.density, colours[i])
         _draw_legend(below[0])
@@ -186,20 +192,6 @@ def pair_panels(source: PairSide, target: PairSide, result: PairSide, imap: MapC
             axes.set_xlim(min(one.x[0] for one in alike), max(one.x[-1] for one in alike))
         _draw_map(figure, grid, 3, imap)
     return figure
-
-
-def _window(side: PairSide) -> tuple[float, float]:
-    low, high = np.percentile(side.slice_[np.isfinite(side.slice_)], _WINDOW).tolist()
-    return (low, high) if low < high else (low - 0.5, low + 0.5)
-
-
-def _slice(axes: Axes, side: PairSide, window: tuple[float, float]) -> None:
-    axes.imshow(side.slice_, cmap="gray", vmin=window[0], vmax=window[1])
-    axes.set_facecolor("black")  # outside the brain
-    axes.set_title(style.label(side.name, 34), loc="center")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.spines[:].set_visible(False)
 
 
 def fit_figure(cells: Sequence[FitCell], *, units: str = "intensity") -> Figure:

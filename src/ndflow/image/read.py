@@ -151,11 +151,9 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
     files: tuple[FileHash, ...] = ()  # what is in memory may differ from the file it came from
     try:
         if hasattr(data, "get_unscaled"):  # not loaded yet: read it without scaling
-            files = _hashed(image)
+            files = tuple(FileHash(file, sha256_of(file)) for file in files_of(image))
             slope, inter = float(data.slope), float(data.inter)
             data = data.get_unscaled()
-            if _hashed(image) != files:
-                raise FileError(name, "changed while it was read", "try again when it is complete")
         array = np.asanyarray(data)
     except (OSError, EOFError, ValueError) as error:
         raise FileError(name, f"cannot be read ({error})", "copy or download it again") from None
@@ -168,10 +166,6 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
         header = type(image)(_no_voxels(array.shape), affine, image.header).header
         affine = _affine(name, header)
     return Volume(name, files, _fortran(array), slope, inter, header, affine)
-
-
-def _hashed(image: SpatialImage) -> tuple[FileHash, ...]:
-    return tuple(FileHash(name, sha256_of(name)) for name in files_of(image))
 
 
 def _refuse_array(name: str, array: NDArray[Any]) -> None:

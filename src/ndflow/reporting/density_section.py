@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.figures.densities import DensityPanel, density_picture
+from ndflow.figures.cohort import DensityPanel, density_picture
 from ndflow.figures.style import colours, svg
 from ndflow.methods.base import DensityModel
 from ndflow.population.balancing import SiteBalance

@@ -1,19 +1,13 @@
-"""How well the intensities of a tissue agree across scans and sites, for each method.
-
-Each row is a method, each column a tissue. Each scan is a line from the first to the third quartile
-of its intensities in the tissue, with a tick at the median. The scans of a site are sorted by their
-medians, so a site is a slanted band; the vertical line through it is the mean of its medians. Sites
-are in the order of the legend. Where a method works, the vertical lines of all sites are aligned,
-and the bands are hardly slanted.
-"""
+"""Figures of all scans of a cohort: their densities, their tissues, and violins of numbers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ndflow.figures import style
 from ndflow.values import FloatArray
@@ -22,8 +16,132 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_LEGEND_ROW = 0.19  # inches
 
-_WIDTH, _HEIGHT, _SITE, _LEGEND_ROW = 2.5, 1.25, 0.13, 0.19  # inches
+# ── densities ─────────────────────────────────────────────────────────────────────────────────────
+# The densities of a cohort's scans by site, before and after [castro2018, Fig. 2].
+#
+# Each panel is a condition: as scanned, aligned, normalised. Each scan is a thin line, and each
+# site a thick one, the mean of its scans: ``q̄(x) = Σ_i q_i(x)/n``. Where there are too many scans
+# to see single lines, a band replaces them: at each intensity, from the 10th to the 90th percentile
+# of the site's densities.
+
+_LINES = 40  # thin lines per site, at most
+_LINES_IN_ALL = 300  # per figure, for the size of its file
+_BAND = 100  # points of a band, which matplotlib does not simplify as it does lines
+_COLUMNS = 3
+_WIDTH, _HEIGHT = 3.1, 2.3  # inches
+_AXES = (0.07, 0.19, 0.89, 0.7)  # of a picture by itself: left, bottom, width, height
+
+
+class DensityPanel(NamedTuple):
+    """The densities of one condition.
+
+    Attributes
+    ----------
+    title : name of the condition.
+    x : (n,), increasing intensities.
+    densities : for each site, (scans, n), the densities of its scans at `x`.
+    units : of the intensities.
+    logarithmic : whether the intensity axis is logarithmic, for scanners whose scales differ by
+        large factors. Densities are then drawn as those of the logarithm, ``x q(x)``, so that equal
+        areas remain equal shares of the voxels.
+    """
+
+    title: str
+    x: FloatArray
+    densities: Mapping[str, FloatArray | Sequence[ArrayLike]]
+    units: str = "intensity"
+    logarithmic: bool = False
+
+
+def density_figure(panels: Sequence[DensityPanel]) -> Figure:
+    """Draw the densities of all scans, one panel per condition.
+
+    Parameters
+    ----------
+    panels : the conditions of the same scans; each panel has its own intensity axis.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.style` turns into a file.
+    """
+    counts = {name: len(lines) for name, lines in panels[0].densities.items()}
+    columns = min(len(panels), _COLUMNS)
+    rows = -(-len(panels) // columns)
+    width = max(_WIDTH * columns, 4.6)
+    legend, _ = style.legend_rows(width, counts)
+    with style.new_figure(width, _HEIGHT * rows + _LEGEND_ROW * legend + 0.1) as figure:
+        grid = figure.add_gridspec(rows, columns)
+        for i, panel in enumerate(panels):
+            axes = figure.add_subplot(grid[divmod(i, columns)])
+            few = len(panels) * sum(counts.values()) <= _LINES_IN_ALL
+            _draw(axes, panel, counts, lines=few)
+        style.site_legend(figure, counts)
+    return figure
+
+
+def density_picture(
+    panel: DensityPanel, *, sites: Iterable[str] = (), tallest: float | None = None
+) -> Figure:
+    """Draw one condition by itself, without a legend, small enough for a phone.
+
+    Parameters
+    ----------
+    panel : the condition.
+    sites : all sites of the study, on which colours depend.
+    tallest : where the axis of densities ends; the same in pictures to be compared.
+    """
+    in_all = sum(len(lines) for lines in panel.densities.values())
+    with style.drawing():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(_WIDTH, _HEIGHT))
+        axes = figure.add_axes(_AXES)
+        _draw(axes, panel, {*sites, *panel.densities}, lines=3 * in_all <= _LINES_IN_ALL)
+        if tallest is not None:
+            axes.set_ylim(top=tallest)
+    return figure
+
+
+def _draw(axes: Axes, panel: DensityPanel, all_sites: Iterable[str], *, lines: bool) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    colour, line = style.colours(all_sites), style.line_styles(all_sites)
+    factor = panel.x if panel.logarithmic else 1.0
+    sparse = np.linspace(0, panel.x.size - 1, min(panel.x.size, _BAND)).round().astype(int)
+    densities = {name: factor * np.asarray(panel.densities[name]) for name in panel.densities}
+    for name, scans in sorted(densities.items()):
+        if not lines or len(scans) > _LINES:
+            low, high = np.quantile(scans[:, sparse], [0.1, 0.9], axis=0)
+            axes.fill_between(panel.x[sparse], low, high, color=colour[name], alpha=0.25, lw=0)
+        elif len(scans) > 1:
+            axes.plot(panel.x, scans.T, color=colour[name], alpha=0.35, lw=0.5, zorder=2)
+    for name, scans in sorted(densities.items()):
+        axes.plot(panel.x, scans.mean(axis=0), color=colour[name], ls=line[name], lw=1.8, zorder=3)
+    axes.set_title(style.label(panel.title, 40))
+    axes.set_xlabel(style.label(panel.units, 44))
+    if panel.logarithmic:
+        axes.set_xscale("log")
+        narrow = panel.x[-1] < 60 * panel.x[0]
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1, 3)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlim(panel.x[0], panel.x[-1])
+    axes.set_ylabel("density")
+    style.density_axes(axes)
+
+
+# ── tissues ───────────────────────────────────────────────────────────────────────────────────────
+# How well the intensities of a tissue agree across scans and sites, for each method.
+#
+# Each row is a method, each column a tissue. Each scan is a line from the first to the third
+# quartile of its intensities in the tissue, with a tick at the median. The scans of a site are
+# sorted by their medians, so a site is a slanted band; the vertical line through it is the mean of
+# its medians. Sites are in the order of the legend. Where a method works, the vertical lines of all
+# sites are aligned, and the bands are hardly slanted.
+
+_TISSUE_WIDTH, _TISSUE_HEIGHT, _SITE = 2.5, 1.25, 0.13  # inches
 _SCANS = 120  # per panel; of more, an even selection of each site, in the order of medians
 
 
@@ -51,8 +169,8 @@ def tissue_figure(
     A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
     counts = Counter(sites)
-    width = _WIDTH * len(tissue_names) + 1.2
-    height = max(_HEIGHT, _SITE * len(counts))
+    width = _TISSUE_WIDTH * len(tissue_names) + 1.2
+    height = max(_TISSUE_HEIGHT, _SITE * len(counts))
     below = _LEGEND_ROW * style.legend_rows(width, counts)[0] if legend else 0.0
     with style.new_figure(width, height * len(rows) + below + 0.5) as figure:
         grid = figure.add_gridspec(len(rows), len(tissue_names))
