@@ -79,6 +79,7 @@ def model(**changes: Any) -> bytes:
         (model(a=float("nan")), "holds NaN"),
         (model(a=0).replace(b": 0", b": 1e999"), "holds 1e999"),
         (model(a=0).replace(b": 0", b": " + b"9" * 5000), "digits"),
+        (model(a=0, b=1).replace(b'"b"', b'"a"'), "the same name twice"),
         (model(a=0, checksum="0"), "its content is not what its checksum says"),
         (model(a=0).replace(b": 0", b": " + b"[" * 100_000 + b"]" * 100_000), "nested too deep"),
         (b'{"a":' * 100_000, "nested too deep|not JSON"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
 from PIL import Image
+from scipy import ndimage
 
 from ndflow.image.read import read_volume
 from ndflow.preparation.picture import OUTLINES, preparation_picture
@@ -44,11 +45,12 @@ def _picture(
 ) -> Any:
     """Return the colours of all pixels."""
     volume = read_volume(nibabel.Nifti1Image(values, affine))
-    measures = Measures(100.0, field=field)
     known = np.isfinite(values)
     corrected = np.where(known, values, 0) / 1.1
-    prepared = PreparedVolume(corrected, brain & known, tissues, measures)
-    content = preparation_picture(volume, prepared, lesion)
+    measures = Measures(100.0, field=field)
+    content = preparation_picture(
+        volume, PreparedVolume(corrected, brain & known, tissues, measures), lesion
+    )
     return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
 
 
@@ -68,14 +70,8 @@ def _panel(picture: Any, row: int, axis: int) -> Any:
     return picture[top : top + high, left : left + wide][::-1].swapaxes(0, 1)
 
 
-def _brute_force_outline(inside: Any) -> Any:
-    found = np.zeros_like(inside)
-    for i, j in np.argwhere(inside):
-        for other in ((i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)):
-            within = 0 <= other[0] < inside.shape[0] and 0 <= other[1] < inside.shape[1]
-            if within and not inside[other]:
-                found[i, j] = True
-    return found
+def _outline(inside: Any) -> Any:
+    return inside & ~ndimage.binary_erosion(inside, border_value=1)
 
 
 def _fullest(region: Any, axis: int) -> Any:
@@ -90,13 +86,10 @@ def test_outlines_are_where_the_borders_are(axis: int) -> None:
     place = _fullest(BRAIN, axis)
     regions = {"mask": (0, BRAIN), "GM": (1, GREY | WHITE), "WM": (1, WHITE)}
     for name, (row, region) in regions.items():
-        expected = _brute_force_outline(region.take(place, axis))
+        expected = _outline(region.take(place, axis))
         found = _where(_panel(picture, row, axis), name)
         assert expected.any()
         np.testing.assert_array_equal(found, expected, err_msg=name)
-    assert _where(picture, "mask").sum() == sum(
-        _where(_panel(picture, 0, one), "mask").sum() for one in range(3)
-    )  # nowhere else
 
 
 @pytest.mark.parametrize("axis", range(3))
@@ -105,16 +98,7 @@ def test_the_slices_lead_through_a_lesion(axis: int) -> None:
     plane = LESION.take(_fullest(LESION, axis), axis)
     for row in range(2):
         found = _where(_panel(picture, row, axis), "lesion")
-        np.testing.assert_array_equal(found, _brute_force_outline(plane))
-
-
-def test_both_rows_have_one_grey_window() -> None:
-    flat = np.where(BRAIN, VALUES, 0)
-    flat[:10] = 200
-    picture = _picture(values=flat, tissues=None).astype(int)
-    before, after = (_panel(picture, row, 2) for row in range(2))
-    inner = WHITE.take(_fullest(BRAIN, 2), 2)
-    assert before[inner].mean() > after[inner].mean() + 5  # after is darker, by a tenth
+        np.testing.assert_array_equal(found, _outline(plane))
 
 
 @pytest.mark.parametrize("codes", ["LAS", "PIR", "SAL"])
@@ -141,39 +125,23 @@ def test_a_border_of_coarse_voxels_is_where_they_end() -> None:
     box[10:30, 10:60, 8:25] = True
     values = np.random.default_rng(0).normal(100, 10, box.shape).astype(np.float32)
     affine = np.diag([4.0, 3.0, 5.0, 1.0])
-    volume = read_volume(nibabel.Nifti1Image(values, affine))
-    prepared = PreparedVolume(values, box, None, Measures(100.0))
-    content = preparation_picture(volume, prepared)
-    drawn = _where(np.asarray(Image.open(io.BytesIO(content)).convert("RGB")), "mask")
+    picture = _picture(values=values, brain=box, affine=affine, tissues=None, field=None)
+    drawn = _where(picture, "mask")
     rows, columns = np.nonzero(drawn[:, : (150 + 20) * 2])  # the sagittal slice: y and z
     assert columns.max() - columns.min() + 1 == 50 * 3 * 2
     assert rows.max() - rows.min() + 1 == 17 * 5 * 2
     assert columns.min() == 10 * 2  # the margin
 
 
-def test_what_was_not_done_is_not_shown() -> None:
-    both = _picture()
-    height = (both.shape[0] - GAP) // 2
-    assert _picture(field=None).shape == both.shape  # tissues on the scan as it was
-    without = _picture(tissues=None)
-    assert without.shape == both.shape
-    assert _where(without[height:], "mask").any()
-    assert not _where(without, "WM").any()
-    assert _picture(field=None, tissues=None).shape[0] == height
-    assert not _where(both, "lesion").any()
-
-
-def test_voxels_without_a_number_are_black() -> None:
+def test_what_was_not_done_is_not_shown_and_what_is_not_finite_is_black() -> None:
     values = VALUES.copy()
     values[:20] = np.nan
-    picture = _picture(values=values, tissues=None)
-    assert (_panel(picture, 0, 2)[:10] == 0).all()
-    assert _panel(picture, 0, 2)[100:].max() > 100
-
-
-def test_the_file_says_what_it_is() -> None:
-    volume = read_volume(nibabel.Nifti1Image(VALUES, RAS))
-    prepared = PreparedVolume(VALUES, BRAIN, TISSUES, Measures(100.0))
-    content = preparation_picture(volume, prepared)
-    assert content == preparation_picture(volume, prepared)
-    assert '"WM": "#D55E00"' in Image.open(io.BytesIO(content)).text["ndflow"]
+    both, without = _picture(), _picture(values=values, tissues=None)
+    height = (both.shape[0] - GAP) // 2
+    assert _picture(field=None).shape == without.shape == both.shape
+    assert _picture(field=None, tissues=None).shape[0] == height
+    assert _where(without[height:], "mask").any()
+    assert not _where(without, "WM").any()
+    before, after = (_panel(without, row, 2).astype(int) for row in range(2))
+    assert (before[:10] == 0).all()
+    assert before[100:].mean() > after[100:].mean() + 5  # darker by a tenth, in the same window

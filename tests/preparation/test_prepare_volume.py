@@ -8,6 +8,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import nibabel as nib
 import numpy as np
 import pytest
 from nibabel.eulerangles import euler2mat
@@ -30,8 +31,6 @@ TISSUES = np.array([30.0, 75.0, 110.0])  # CSF, GM, WM
 
 def head():
     """Return a tilted scan with a bias field, and the truth; tissues are purer than an average."""
-    import nibabel as nib
-
     anatomy = halved_anatomy()
     affine = np.eye(4)
     affine[:3, :3] = euler2mat(0.1, 0.05, -0.1) @ np.diag([2.3, 2.6, 2.5])
@@ -53,9 +52,14 @@ def head():
 
 
 @pytest.fixture(scope="module")
-def prepared():
-    volume, brain, truth, log = head()
-    return volume, brain, truth, log, prepare_volume(volume, brain)
+def scan():
+    return head()
+
+
+@pytest.fixture(scope="module")
+def found(scan):
+    volume, brain, *_ = scan
+    return prepare_volume(volume, brain)
 
 
 def results(found, brain):
@@ -73,9 +77,8 @@ def results(found, brain):
 
 
 @pytest.mark.slow
-def test_results_change_only_with_their_generation(prepared):
-    _, brain, _, _, found = prepared
-    stored, now = json.loads(STORED.read_text(encoding="utf-8")), results(found, brain)
+def test_results_change_only_with_their_generation(scan, found):
+    stored, now = json.loads(STORED.read_text(encoding="utf-8")), results(found, scan[1])
     assert stored["generation"] == PREPARATIONS, f"renew: python {__file__}"
     if stored["versions"] != now["versions"]:
         pytest.skip("other versions of what makes them, for which scans are prepared again anyway")
@@ -89,8 +92,8 @@ def test_results_change_only_with_their_generation(prepared):
 
 
 @pytest.mark.slow
-def test_the_bias_field_is_removed_and_the_units_stay(prepared):
-    volume, brain, _, log, found = prepared
+def test_the_bias_field_is_removed_and_the_units_stay(scan, found):
+    volume, brain, _, log = scan
     removed = np.log(volume.stored[brain] / found.corrected[brain])
     assert removed.mean() == pytest.approx(0, abs=0.01)  # a geometric mean of 1
     deep = ndimage.binary_erosion(brain, iterations=2)[brain]
@@ -102,30 +105,8 @@ def test_the_bias_field_is_removed_and_the_units_stay(prepared):
 
 
 @pytest.mark.slow
-def test_tissues_are_where_they_are(prepared):
-    _, brain, truth, _, found = prepared
-    ours, theirs = found.tissues.argmax(axis=0), truth.argmax(axis=0)
-    for tissue, least in ((0, 0.8), (1, 0.93), (2, 0.95)):
-        one, other = (ours == tissue) & brain, (theirs == tissue) & brain
-        assert 2 * (one & other).sum() / (one.sum() + other.sum()) > least, tissue
-
-
-@pytest.mark.slow
-def test_measures_are_those_of_the_maps(prepared):
-    _, brain, _, _, found = prepared
-    voxel = 2.3 * 2.6 * 2.5 / 1000
-    assert found.measures.brain_ml == pytest.approx(brain.sum() * voxel)
-    assert found.measures.tissues_ml == pytest.approx(
-        found.tissues.sum(axis=(1, 2, 3)) * voxel, rel=1e-4
-    )
-    assert found.measures.overlap > 0.95
-    assert found.measures.agreement > 0.7
-    assert found.measures.likeness > 0.7
-
-
-@pytest.mark.slow
-def test_nothing_depends_on_what_is_in_a_lesion_and_two_runs_give_the_same_bytes():
-    volume, brain, *_ = head()
+def test_nothing_depends_on_what_is_in_a_lesion_and_two_runs_give_the_same_bytes(scan):
+    volume, brain, *_ = scan
     lesion = np.zeros(SHAPE, bool)
     lesion[30:42, 30:44, 34:46] = True
     dark, bright = (
@@ -144,59 +125,57 @@ def test_nothing_depends_on_what_is_in_a_lesion_and_two_runs_give_the_same_bytes
     )
 
 
+@pytest.mark.slow
+def test_tissues_are_where_they_are_and_measured(scan, found):
+    _, brain, truth, _ = scan
+    ours, theirs = found.tissues.argmax(axis=0), truth.argmax(axis=0)
+    for tissue, least in ((0, 0.8), (1, 0.93), (2, 0.95)):
+        one, other = (ours == tissue) & brain, (theirs == tissue) & brain
+        assert 2 * (one & other).sum() / (one.sum() + other.sum()) > least, tissue
+    measures, voxel = found.measures, 2.3 * 2.6 * 2.5 / 1000
+    amounts = found.tissues.sum(axis=(1, 2, 3)) * voxel
+    assert measures.brain_ml == pytest.approx(brain.sum() * voxel)
+    assert measures.tissues_ml == pytest.approx(amounts, rel=1e-4)
+    assert measures.overlap > 0.95
+    assert min(measures.agreement, measures.likeness) > 0.7
+
+
+# ── without the template ─────────────────────────────────────────────────────────────────────────
+
+AWAY = np.linalg.norm(np.indices((20, 20, 20)) - 10, axis=0)
+SMALL = read_volume(nib.Nifti1Image((100 - AWAY).astype(np.float32), np.eye(4)))
+
+
 def test_steps_can_be_left_out():
-    volume, brain, *_ = head()
-    found = prepare_volume(volume, brain, bias_field=False, tissues=False)
-    np.testing.assert_array_equal(found.corrected, volume.stored)
-    assert found.tissues is None
-    assert found.measures.field is None
-    assert found.measures.tissues_ml is None
-
-
-def test_a_brain_without_voxels_is_refused():
-    volume, brain, *_ = head()
-    with pytest.raises(FileError, match="no voxel is inside the brain"):
-        prepare_volume(volume, np.zeros_like(brain))
-
-
-def test_intensities_that_were_normalised_have_no_bias_field():
-    volume, brain, *_ = head()
-    inside = volume.stored[brain]
-    scored = np.where(brain, (volume.stored - inside.mean()) / inside.std(), 0)
-    with pytest.raises(FileError, match="of the brain is negative") as caught:
-        prepare_volume(replace(volume, stored=scored), brain)
-    assert "--no-bias-field" in caught.value.hint
-    lesion = scored < 0
-    prepare_volume(replace(volume, stored=scored), brain, lesion=lesion, tissues=False)
+    found = prepare_volume(SMALL, AWAY < 3, bias_field=False, tissues=False)
+    np.testing.assert_array_equal(found.corrected, SMALL.stored)
+    assert (found.tissues, found.measures.field, found.measures.tissues_ml) == (None, None, None)
+    assert found.measures.brain_ml == pytest.approx((AWAY < 3).sum() / 1000)
 
 
 @pytest.mark.parametrize(
-    ("radius", "options", "message"),
+    ("inside", "options", "message"),
     [
-        (0.5, {"bias_field": False}, "the brain is too small: 0.001 ml"),
-        (2.2, {"tissues": False}, "too small for a bias field, or has no signal"),
-        (3, {"bias_field": False}, "too small to register the template"),
+        (AWAY < 0, {}, "no voxel is inside the brain"),
+        (AWAY < 9, {"lesion": AWAY < 9}, "the lesion covers the whole brain"),
+        (AWAY < 0.5, {"bias_field": False}, "the brain is too small: 0.001 ml.*check"),
+        (AWAY < 2.2, {"tissues": False}, "too small for a bias field, or has no signal.*check"),
+        (AWAY < 3, {"bias_field": False}, "too small to register the template.*check"),
     ],
 )
-def test_a_brain_of_a_few_voxels_is_refused(radius, options, message):
-    import nibabel as nib
-
-    away = np.linalg.norm(np.indices((20, 20, 20)) - 10, axis=0)
-    volume = read_volume(nib.Nifti1Image((100 - away).astype(np.float32), np.eye(4)))
-    with pytest.raises(FileError, match=message) as caught:
-        prepare_volume(volume, away < radius, **options)
-    assert "check" in caught.value.hint
-    plain = prepare_volume(volume, away < radius, bias_field=False, tissues=False)
-    assert plain.measures.brain_ml == pytest.approx((away < radius).sum() / 1000)
+def test_a_brain_without_enough_voxels_is_refused(inside, options, message):
+    with pytest.raises(FileError, match=message):
+        prepare_volume(SMALL, inside, **options)
 
 
-def test_a_lesion_that_covers_everything_is_refused():
-    volume, brain, *_ = head()
-    with pytest.raises(FileError, match="the lesion covers the whole brain"):
-        prepare_volume(volume, brain, lesion=np.ones(SHAPE, bool))
+def test_intensities_that_were_normalised_have_no_bias_field():
+    scored = replace(SMALL, stored=SMALL.stored - 95)
+    with pytest.raises(FileError, match=r"of the brain is negative.*--no-bias-field"):
+        prepare_volume(scored, AWAY < 9)
+    prepare_volume(scored, AWAY < 9, lesion=scored.stored < 0, tissues=False)
 
 
 if __name__ == "__main__":
-    scan, inside, *_ = head()
-    made = results(prepare_volume(scan, inside), inside)
+    volume, inside, *_ = head()
+    made = results(prepare_volume(volume, inside), inside)
     STORED.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")

@@ -48,21 +48,10 @@ def test_mixing_is_the_expected_share(mixed):
         assert share == pytest.approx((shares * weight).sum() / weight.sum(), abs=1e-5)
 
 
-def test_mixing_far_away_is_the_nearer_tissue():
-    far = CLASSES.mixing(np.array([-1e4, 1e4]))
-    np.testing.assert_array_equal(far, [[0, 1], [0, 1]])
-
-
 def test_shares_of_tissues_sum_to_one():
-    generator = np.random.default_rng(1)
-    classes = generator.dirichlet(np.ones(5), VALUES.size).T
+    classes = np.random.default_rng(1).dirichlet(np.ones(5), VALUES.size).T
     shares = CLASSES.tissues(classes, CLASSES.mixing(VALUES))
     np.testing.assert_allclose(shares.sum(axis=0), 1, rtol=1e-12)
-    mixed = np.zeros((5, 1))
-    mixed[3] = 1
-    np.testing.assert_allclose(
-        CLASSES.tissues(mixed, np.array([[0.25], [0.5]])).ravel(), [0.75, 0.25, 0]
-    )
 
 
 def test_priors_follow_the_template():
@@ -75,7 +64,7 @@ def test_priors_follow_the_template():
     assert priors[0, 0] > 0  # no place rules out a tissue
 
 
-def simulated(amounts, n=60_000, seed=0):
+def simulated(amounts, n=30_000, seed=0):
     """Return voxels of a person, and their priors: a template that knows nothing of the amounts.
 
     The template says what a voxel is with certainty .8, whatever the person is made of.
@@ -87,9 +76,9 @@ def simulated(amounts, n=60_000, seed=0):
     pure = np.zeros((n, 3))
     for kind in range(3):
         pure[kinds == kind, kind] = 1
-    for kind, (a, b) in ((3, (0, 1)), (4, (1, 2))):
+    for kind in (3, 4):
         here = kinds == kind
-        pure[here, a], pure[here, b] = 1 - share[here], share[here]
+        pure[here, kind - 3], pure[here, kind - 2] = 1 - share[here], share[here]
     noise = generator.standard_normal(n) * (pure @ sds)
     template = 0.2 / 3 + 0.8 * pure
     return pure @ means + noise, class_priors(template.T), pure.mean(axis=0)
@@ -105,13 +94,6 @@ def test_the_fit_finds_the_tissues_of_a_person(amounts):
     joint *= found.likelihoods(values) / joint.sum(axis=0)
     shares = found.tissues(joint / joint.sum(axis=0), found.mixing(values)).mean(axis=1)
     np.testing.assert_allclose(shares, truth, atol=0.015)
-
-
-def test_the_fit_follows_the_units_of_the_scan():
-    values, priors, _ = simulated((0.2, 0.4, 0.3, 0.05, 0.05), n=20_000)
-    one, other = fit_tissues(values, priors), fit_tissues(1000 * values, priors)
-    np.testing.assert_allclose(other.means, 1000 * one.means, rtol=1e-9)
-    np.testing.assert_allclose(other.weights, one.weights, rtol=1e-9)
 
 
 def test_intensities_that_do_not_differ_are_refused():

@@ -9,11 +9,10 @@ from ndflow.preparation.grid import RESOLUTION, interpolated, voxel_sizes, worki
 SLOPE = np.array([0.7, -0.4, 1.1])  # of a ramp in space, per mm
 
 
-def oblique(spacing, flip=False):
+def oblique(spacing):
     affine = np.eye(4)
     affine[:3, :3] = euler2mat(0.2, -0.1, 0.3) @ np.diag(spacing)
-    if flip:
-        affine[:3, :3] = affine[:3, [2, 0, 1]] @ np.diag([-1.0, 1.0, 1.0])
+    affine[:3, :3] = affine[:3, [2, 0, 1]] @ np.diag([-1.0, 1.0, 1.0])
     affine[:3, 3] = (-31.0, 12.0, 5.0)
     return affine
 
@@ -31,10 +30,9 @@ def ramp_scan(affine, shape=(40, 44, 48)):
     return (1000 + where @ SLOPE).astype(np.float32), brain, centre
 
 
-@pytest.mark.parametrize("spacing", [(1.0, 1.0, 1.0), (1.0, 1.33, 1.33), (2.0, 2.0, 2.0)])
-@pytest.mark.parametrize("flip", [False, True])
-def test_intensities_stay_where_they_are_in_space(spacing, flip):
-    affine = oblique(spacing, flip)
+@pytest.mark.parametrize("spacing", [(1.0, 1.33, 1.33), (2.0, 2.0, 2.0)])
+def test_intensities_stay_where_they_are_in_space(spacing):
+    affine = oblique(spacing)
     values, brain, centre = ramp_scan(affine)
     coarse = working_grid(values, affine, brain)
     where = places(coarse.brain.shape, coarse.affine)
@@ -45,32 +43,18 @@ def test_intensities_stay_where_they_are_in_space(spacing, flip):
     assert np.diag(coarse.affine)[:3] == pytest.approx([RESOLUTION] * 3)
 
 
-def test_the_brain_keeps_its_volume():
+def test_the_brain_keeps_its_volume_and_its_edge_is_not_darkened():
     affine = oblique((1.0, 1.1, 0.9))
     _, brain, _ = ramp_scan(affine)
-    coarse = working_grid(np.ones(brain.shape, np.float32), affine, brain)
+    coarse = working_grid(np.where(brain, np.float32(7), np.float32(0)), affine, brain)
     truth = brain.sum() * np.prod(voxel_sizes(affine))
     assert coarse.brain.sum() * RESOLUTION**3 == pytest.approx(truth, rel=0.02)
-
-
-def test_the_background_does_not_darken_the_edge():
-    affine = np.diag([1.0, 1.0, 1.0, 1.0])
-    _, brain, _ = ramp_scan(affine)
-    coarse = working_grid(np.where(brain, np.float32(7), np.float32(0)), affine, brain)
     np.testing.assert_allclose(coarse.values[coarse.brain], 7, rtol=1e-5)
     assert not coarse.values[~coarse.brain].any()
 
 
-def test_a_brain_at_the_edge_of_the_image_is_not_cut():
-    affine = np.diag([1.0, 1.0, 1.0, 1.0])
-    brain = np.ones((20, 20, 20), bool)
-    coarse = working_grid(np.full(brain.shape, 3, np.float32), affine, brain)
-    assert coarse.brain.sum() * 8 == pytest.approx(brain.sum(), rel=0.2)
-    np.testing.assert_allclose(coarse.values[coarse.brain], 3, rtol=1e-5)
-
-
 def test_maps_return_to_the_scan():
-    affine = oblique((1.0, 1.2, 1.4), flip=True)
+    affine = oblique((1.0, 1.2, 1.4))
     _, brain, _ = ramp_scan(affine)
     coarse = working_grid(np.ones(brain.shape, np.float32), affine, brain)
     ramp = (5 + places(coarse.brain.shape, coarse.affine) @ SLOPE).astype(np.float32)

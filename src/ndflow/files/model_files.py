@@ -150,7 +150,9 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
 
 def _parsed(path: AnyPath, text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        return json.loads(
+            text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_without_doubles
+        )
     except RecursionError:
         raise FileError(path, "nested too deep", RIGHT_FILE) from None
     except json.JSONDecodeError as error:
@@ -158,6 +160,13 @@ def _parsed(path: AnyPath, text: str) -> Any:
         raise FileError(path, f"not JSON ({where})", RIGHT_FILE) from None
     except ValueError as error:
         raise FileError(path, f"not a model of ndflow: {error}", "the file is damaged") from None
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("one of its objects has the same name twice")
+    return found
 
 
 def _finite(digits: str) -> float:
