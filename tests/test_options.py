@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ndflow.errors import InvalidValueError
-from ndflow.options import Options, Preparing, chosen_options, expert_options, options_of, sentence
+from ndflow.options import Options, Preparing, chosen_options, expert_options
 
 WRONG: list[dict[str, Any]] = [
     *({"max_bytes": value} for value in (0, np.nan, "many", True)),
@@ -19,8 +19,6 @@ WRONG: list[dict[str, Any]] = [
     {"force": 1},
     *({"range": value} for value in ((1, 1), (0, 1, 2), 5, (0, np.inf))),
     {"range": (0, 1), "scale": "standard"},
-]
-WRONG_PREPARING: list[dict[str, Any]] = [
     {"space": "Talairach"},
     {"resolution": 2.0},
     {"resolution": 0.4, "space": "MNI"},
@@ -29,39 +27,17 @@ WRONG_PREPARING: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("chosen", WRONG)
 def test_what_makes_no_sense_is_refused_by_name(chosen: dict[str, Any]) -> None:
+    make = Preparing if {"space", "resolution"} & {*chosen} else Options
     with pytest.raises(InvalidValueError, match=next(iter(chosen))):
-        chosen_options(chosen)
-
-
-@pytest.mark.parametrize("chosen", WRONG_PREPARING)
-def test_preparing_validates_too(chosen: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValueError, match=next(iter(chosen))):
-        Preparing(**chosen)
+        make(**chosen)
 
 
 def test_numbers_and_lists_of_any_kind_become_the_same_options() -> None:
-    given: dict[str, Any] = {
-        "effective_count": np.float32(500),
-        "max_bytes": 1e6,
-        "regularisation": 0,
-        "range": np.array([0.0, 2.0]),
-        "freeze": ["3"],
-    }
-    expected = {
-        "effective_count": 500.0,
-        "max_bytes": 1_000_000,
-        "regularisation": 0.0,
-        "range": (0.0, 2.0),
-        "freeze": ("3",),
-    }
-    found = chosen_options(given | {"mode": None})  # None is not chosen
-    assert found == expected
-    assert all(type(found[name]) is type(expected[name]) for name in expected)
-
-
-def test_every_option_is_explained() -> None:
-    for one in options_of():
-        assert sentence(one).endswith("."), one.name
+    given: dict[str, Any] = {"effective_count": np.float32(500), "max_bytes": 1e6, "freeze": ["3"]}
+    found = chosen_options(given | {"range": np.array([0.0, 2.0]), "mode": None})
+    expected = [500.0, 1_000_000, ("3",), (0.0, 2.0)]  # None is not chosen
+    assert [*found.values()] == expected
+    assert [type(one) for one in found.values()] == [type(one) for one in expected]
 
 
 def test_an_unknown_option_is_refused_with_those_that_there_are() -> None:
@@ -74,12 +50,7 @@ def test_an_unknown_option_is_refused_with_those_that_there_are() -> None:
 def test_expert_options_are_read_from_words() -> None:
     words = ["objective=cramer", "freeze=3,weight<0.02", "effective-count=1e3", "landmarks=7"]
     found = expert_options(words)
-    assert found == {
-        "objective": "cramer",
-        "freeze": ("3", "weight<0.02"),
-        "effective_count": 1000.0,
-        "landmarks": 7,
-    }
+    assert [*found.values()] == ["cramer", ("3", "weight<0.02"), 1000.0, 7]
     assert Options(**found).landmarks == 7
 
 

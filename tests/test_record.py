@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -36,22 +36,12 @@ class Everything(Record):
     anything: dict[str, Any]
     maybe: int | None = None
     maybe_inner: Inner | None = None
-    maybe_words: tuple[str, ...] | None = None
-    more: dict[str, int] = field(default_factory=dict)
 
 
-MIXTURE = GaussianMixture([0.5, 0.5], [0.0, 3.0], [1.0, 2.0])
 EXAMPLE = Everything(
-    "é",
-    0.1,
-    3,
-    True,
-    MIXTURE,
-    Affine(2.0, -0.0),
-    Inner("a"),
-    (1.0, 2.5),
-    ("x", "y"),
-    (Inner("b", 0.25), Inner("c")),
+    *("é", 0.1, 3, True),
+    *(GaussianMixture([0.5, 0.5], [0.0, 3.0], [1.0, 2.0]), Affine(2.0, -0.0), Inner("a")),
+    *((1.0, 2.5), ("x", "y"), (Inner("b", 0.25), Inner("c"))),
     {"CSF": 0.2},
     {"image": (Inner("d"),), "mask": ()},
     {"range": [0, 1], "deep": {"list": [1, "two", None]}},
@@ -59,12 +49,8 @@ EXAMPLE = Everything(
 )
 
 
-def through_json(record: Record) -> Any:
-    return type(record).from_dict(json.loads(json.dumps(record.to_dict())))
-
-
 def test_a_record_is_the_same_after_a_round_trip() -> None:
-    again = through_json(EXAMPLE)
+    again = Everything.from_dict(json.loads(json.dumps(EXAMPLE.to_dict())))
     assert again == EXAMPLE
     assert again.to_dict() == EXAMPLE.to_dict()
     for one in dataclasses.fields(EXAMPLE):
@@ -82,15 +68,11 @@ def test_unknown_keys_are_ignored_also_in_nested_records() -> None:
     ("changes", "message"),
     [
         ({"number": 10**400}, "^number must be a number that fits a double"),
-        ({"number": "0.1"}, r"number must be of the type float, not '0\.1'"),
         ({"count": True}, r"^count must be of the type int, not True"),
         ({"flag": 1}, r"flag must be of the type bool, not 1"),
         ({"pair": [1.0]}, r"pair must be a list of 2, not \[1\.0\]"),
         ({"pair": "ab"}, r"pair must be a list, not 'ab'"),
-        ({"words": ["x", 2]}, r"words must be of the type str, not 2"),
-        ({"shares": [0.2]}, r"shares must be a JSON object, not \[0\.2\]"),
         ({"shares": {"CSF": "a"}}, r"shares\.CSF must be of the type float"),
-        ({"inner": 3}, "inner: it must be a JSON object, not 3"),
         ({"inner": {}}, "inner: it has no 'name'"),
         ({"parts": [{"name": 3}]}, "parts: name must be of the type str, not 3"),
         ({"mixture": Affine(1.0, 0.0).to_dict()}, "expected a GaussianMixture, got a Affine"),

@@ -44,14 +44,10 @@ def test_results_change_only_with_their_generation(tmp_path: Path) -> None:
     found = results(tmp_path)
     assert stored["generation"] == RESULTS, "renew: python tests/test_results.py"
     assert found.keys() == stored["results"].keys()
+    advice = "raise RESULTS in _version.py, then python tests/test_results.py"
     for name, values in found.items():
-        np.testing.assert_allclose(
-            values,
-            stored["results"][name],
-            rtol=1e-5,
-            atol=1e-5,
-            err_msg=f"{name}: raise RESULTS in _version.py, then python tests/test_results.py",
-        )
+        expected = stored["results"][name]
+        np.testing.assert_allclose(values, expected, 1e-5, 1e-5, err_msg=f"{name}: {advice}")
 
 
 if __name__ == "__main__":

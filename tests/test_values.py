@@ -1,9 +1,7 @@
 """Values own their arrays, refuse nonsense, and survive JSON to the last bit."""
 
-import copy
 import dataclasses
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -71,12 +69,11 @@ def test_arrays_are_read_only_and_not_shared_with_the_caller(value: Value) -> No
     assert made == value
 
 
-NAN = float("nan")
 MILLION = np.full(1_000_000, 1e-6)
 
 # Type, the entries that are wrong (the others come from VALUES), what the message says.
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("Histogram", {"values": [1.0, NAN, 4.0]}, "values must be finite"),
+    ("Histogram", {"values": [1.0, float("nan"), 4.0]}, "values must be finite"),
     ("Histogram", {"values": [1.0, 2.0]}, r"counts must have the shape \(2\)"),
     ("Histogram", {"values": ["1", "2", "3"]}, "values must be an array of real numbers"),
     ("Histogram", {"counts": [1.0, -1.0, 2.0]}, "counts must not be negative"),
@@ -115,9 +112,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 # Wrong types, which type checkers find in programs, and `from_dict` in files.
 WRONG_TYPES: list[tuple[str, dict[str, Any], str]] = [
     ("Status", {"converged": "yes"}, "converged"),
-    ("Status", {"iterations": 2.5}, "iterations"),
     ("Fit", {"mixture": AFFINE}, "mixture"),
-    ("Match", {"matched": None}, "matched"),
     ("LinearTails", {"inner": MIXTURE}, "inner"),
     ("Chain", {"maps": 1.0}, "maps"),
 ]
@@ -195,69 +190,19 @@ def test_a_rebuilt_map_gives_the_same_bytes(
         assert rebuilt.log_det_jacobian(x).tobytes() == imap.log_det_jacobian(x).tobytes()
 
 
-SHIFT = Affine(1.0, 0.0)
-
-
 def test_equality_sees_every_bit() -> None:
     assert Affine(1.0, 0.0) != Affine(1.0, -0.0)
     assert Affine(1.0, 0.0) != Affine(np.nextafter(1.0, 2.0), 0.0)
-    assert LinearTails(SHIFT, 0.0, 1.0) != LinearTails(SHIFT, -0.0, 1.0)
-    assert LinearTails(SHIFT, 0, 1) == LinearTails(SHIFT, 0.0, 1.0)
+    assert LinearTails(AFFINE, 0.0, 1.0) != LinearTails(AFFINE, -0.0, 1.0)
+    assert LinearTails(AFFINE, 0, 1) == LinearTails(AFFINE, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("depth", [400, 100_000])
 def test_endless_nesting_is_refused(depth: int) -> None:
     lists: Any = 1.0
-    chains: Any = SHIFT.to_dict()
+    chains: Any = AFFINE.to_dict()
     for _ in range(depth):
         lists, chains = [lists], {"type": "Chain", "maps": [chains]}
-    for data in (SHIFT.to_dict() | {"matrix": lists}, SHIFT.to_dict() | {"type": lists}, chains):
+    for data in (AFFINE.to_dict() | {"matrix": lists}, AFFINE.to_dict() | {"type": lists}, chains):
         with pytest.raises(ndflow.InvalidValueError):
             Value.from_dict(data)
-
-
-# Damage: one entry of a valid dictionary, anywhere in it, is replaced, removed or added.
-
-numbers = st.floats() | st.integers() | st.sampled_from([10**400, -(10**400), 1.7e308, 5e-324])
-leaves = st.none() | st.booleans() | numbers | st.text(max_size=3) | st.sampled_from(["1", "nan"])
-known = st.sampled_from([value.to_dict() for value in VALUES.values()])
-damage = st.recursive(
-    leaves | known | st.lists(numbers, max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(max_size=3) | st.just("type"), inner, max_size=2)
-    ),
-    max_leaves=5,
-)
-
-
-def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path to everything inside a dictionary."""
-    if isinstance(data, dict | list):
-        for key in data if isinstance(data, dict) else range(len(data)):
-            yield (*path, key)
-            yield from places(data[key], (*path, key))
-
-
-@every_value
-@settings(max_examples=30)
-@given(data=st.data())
-def test_damaged_json_is_refused_or_read_as_what_it_says(value: Value, data: st.DataObject) -> None:
-    broken = copy.deepcopy(value.to_dict())
-    *way, last = data.draw(st.sampled_from(list(places(broken))))
-    inside = broken
-    for key in way:
-        inside = inside[key]
-    if data.draw(st.sampled_from(["replace", "replace", "replace", "remove"])) == "replace":
-        inside[last] = data.draw(damage)
-    else:
-        del inside[last]
-    try:
-        read = type(value).from_dict(broken)
-    except ndflow.InvalidValueError:
-        return
-    except ndflow.DegenerateDataError:
-        assert isinstance(value, Histogram)  # one that counts nothing
-        return
-    assert type(read) is type(value)
-    assert through_json(read) == read
