@@ -1,4 +1,4 @@
-"""Small images for tests: heads with three tissues, and volumes that show their orientation."""
+"""Small images for tests: heads with three tissues."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import Any
 import nibabel
 import numpy as np
 from nibabel.nifti1 import Nifti1Header
-from nibabel.orientations import axcodes2ornt, ornt_transform
 from numpy.typing import DTypeLike, NDArray
 
 SHAPE = (24, 28, 20)
@@ -67,27 +66,3 @@ def nifti(voxels: NDArray[Any], affine: NDArray[Any] = AFFINE, **fields: Any) ->
 def voxels_of(path: str | Path, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Return the voxels of an image; with `dtype` None, of the type in which they are stored."""
     return np.asanyarray(nibabel.load(path).dataobj, dtype)
-
-
-UPRIGHT = (9, 11, 7)  # the shape of `coordinates`: right, forward, up
-UPRIGHT_SPACING = (1.0, 1.5, 2.5)
-
-
-def coordinates() -> NDArray[np.float64]:
-    """Return an upright ellipsoid whose voxels encode where they are; 0 outside."""
-    grid = np.meshgrid(*(np.arange(1, length + 1) for length in UPRIGHT), indexing="ij")
-    centred = [(a - (n + 1) / 2) / (n / 2) for a, n in zip(grid, UPRIGHT, strict=True)]
-    x, y, z = grid
-    inside = sum(axis**2 for axis in centred) < 1
-    return np.where(inside, 10_000.0 * x + 100 * y + z, 0)
-
-
-def save_oriented(path: Path, upright: NDArray[np.float64], codes: str) -> Path:
-    """Write an upright volume with its axes in another order and direction, as its affine says."""
-    affine = np.diag([*UPRIGHT_SPACING, 1.0])
-    affine[:3, 3] = (-20, -30, 5)
-    turn = ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(codes))
-    image = nibabel.Nifti1Image(upright.astype(np.float32), affine).as_reoriented(turn)
-    assert nibabel.aff2axcodes(image.affine) == tuple(codes)
-    nibabel.save(image, path)
-    return path

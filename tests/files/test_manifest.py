@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ndflow._version import RESULTS
 from ndflow.errors import FileError
 from ndflow.files.model_files import (
     list_outputs,
@@ -18,6 +19,7 @@ from ndflow.files.model_files import (
     unlisted,
     write_pending,
 )
+from ndflow.files.stream import fingerprint_of
 
 
 def written(out: Path, content: bytes, record: str = "maps/a.json", *names: str) -> list[Path]:
@@ -115,3 +117,13 @@ def test_whenever_a_run_is_killed_every_file_with_a_name_is_listed(
     written(out, b"two")  # and the next run is not in its way
     assert not_ours(record, outputs_in(record)) == []
     assert not list(out.rglob(".ndflow-*"))
+
+
+def test_a_fingerprint_depends_on_all_parts_but_not_on_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = fingerprint_of(inputs={"image": ["a"]}, settings={"x": 1, "y": 2})
+    assert one == fingerprint_of(settings={"y": 2, "x": 1}, inputs={"image": ["a"]})
+    assert one != fingerprint_of(inputs={"image": ["b"]}, settings={"x": 1, "y": 2})
+    monkeypatch.setattr("ndflow.files.stream.RESULTS", RESULTS + 1)
+    assert one != fingerprint_of(inputs={"image": ["a"]}, settings={"x": 1, "y": 2})

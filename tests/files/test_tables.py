@@ -49,18 +49,12 @@ def test_rows_are_numbered_by_lines_and_cells_kept_but_for_marks(tmp_path: Path)
     assert read_delimited(path) == Table(["a", " b "], rows)
 
 
-@pytest.mark.parametrize("content", ["", "\ufeff", "\n\n"])
-def test_an_empty_file_has_neither_columns_nor_rows(tmp_path: Path, content: str) -> None:
-    assert read_delimited(table(tmp_path, content)) == Table([], [])
-
-
-@pytest.mark.parametrize("rows", [3, 30_000])
 @pytest.mark.parametrize("line", ['"b\tX', 'b\t"X', '"b"b\tX', '"b\nc"\tX', 'b\t"X\nc\tX\nd\tX"'])
 def test_quotation_marks_that_do_not_match_are_reported_with_their_row(
-    tmp_path: Path, line: str, rows: int
+    tmp_path: Path, line: str
 ) -> None:
     # One that is never closed swallows all rows that follow, and exceeds the longest cell allowed.
-    path = table(tmp_path, f"a\tb\n1\tX\n{line}\n" + "".join(f"{n}\tX\n" for n in range(rows)))
+    path = table(tmp_path, f"a\tb\n1\tX\n{line}\n" + "".join(f"{n}\tX\n" for n in range(30_000)))
     with pytest.raises(FileError, match=r"row 3 .*quotation marks") as caught:
         read_delimited(path)
     assert caught.value.path == str(path)
@@ -76,7 +70,7 @@ TEXT = st.text(st.sampled_from(ODD + PLAIN), max_size=8) | st.text(
 CELL = st.none() | TEXT
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(
     columns=st.lists(TEXT, min_size=2, max_size=4, unique_by=str.strip),
     more=st.lists(CELL, min_size=1, max_size=12),
@@ -93,7 +87,7 @@ def test_any_text_reads_back_as_it_was(
     assert read_delimited(path) == Table(columns, list(enumerate(texts, 2)))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(text=TEXT)
 def test_a_row_is_one_line_and_no_cell_begins_like_a_formula_unless_it_is_a_number(
     tmp_path_factory: pytest.TempPathFactory, text: str

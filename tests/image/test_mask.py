@@ -58,17 +58,6 @@ def test_which_values_are_inside(
         assert [warning in one for one in warnings] == ([] if warning is None else [True])
 
 
-def test_chances_may_be_stored_as_scaled_bytes(tmp_path: Path) -> None:
-    steps = GENERATOR.integers(0, 256, SHAPE).astype(np.uint8)
-    steps[0, 0, 0] = 255  # with the slope rounded by the header, slightly more than 1
-    scaled = Nifti1Image(steps, AFFINE)
-    scaled.header.set_slope_inter(1 / 255, 0)
-    nibabel.save(scaled, tmp_path / "p.nii")
-    inside, warnings = read_mask(tmp_path / "p.nii")
-    assert np.array_equal(inside, steps > 127)
-    assert len(warnings) == 1
-
-
 @pytest.mark.parametrize("count", [0, 99])
 def test_a_mask_with_too_few_voxels_is_refused(count: int) -> None:
     values = np.zeros(SHAPE, np.uint8)
@@ -153,7 +142,6 @@ CHANGES = {
     "plain": lambda x: x,
     "few levels": lambda x: np.rint(x / 16).astype(np.uint8),
     "standardised": lambda x: (x - x.mean()) / x.std(),
-    "partly padded": lambda x: np.where(np.arange(N) < 5, 0.0, x),
     "partly NaN": lambda x: np.where(np.arange(N) < 5, np.nan, x),
     "one huge voxel": lambda x: np.where(np.arange(N**3).reshape(x.shape) == 5, 1e30, x),
     "a hole": lambda x: np.where(RADIUS < 0.15, 0, x),
@@ -191,10 +179,9 @@ def test_a_brain_without_background_is_kept_whole(background: float, scale: str)
         np.full((N, N, N), 7),
         np.full((N, N, N), np.nan),
         rician(np.zeros((N, N, N)), 20),
-        np.where(np.arange(N**3).reshape(N, N, N) == N**3 // 2, 1.0, 0.0),
         np.where(np.random.default_rng(2).random((N, N, N)) < 0.01, 1.0 + RADIUS, 0.0),
     ],
-    ids=["constant", "NaN", "noise", "one voxel", "specks"],
+    ids=["constant", "NaN", "noise", "specks"],
 )
 def test_an_image_without_foreground_is_refused(values: NDArray[np.float64]) -> None:
     with pytest.raises(DegenerateDataError, match=r"no foreground found.*give a mask"):

@@ -38,7 +38,7 @@ def measured(
     return measure_mask(volume, chosen, None if lesion is None else lesion.reshape(-1, order="F"))
 
 
-@pytest.mark.parametrize("size", [(1.5, 1.0, 1.0), TWO, (1.0, 1.0, 5.0)])
+@pytest.mark.parametrize("size", [TWO, (1.5, 1.5, 5.0)])
 def test_volume_and_rim_are_right_whatever_the_voxels(size: tuple[float, ...]) -> None:
     radii = (60.0, 70.0, 50.0)
     inside = depth(size, radii) > 0
@@ -51,10 +51,6 @@ def test_volume_and_rim_are_right_whatever_the_voxels(size: tuple[float, ...]) -
     values = np.where(deep > 5, 1000, 400).astype(np.int16)
     assert measured(values, deep > 0, size).rim == pytest.approx(0.4, abs=0.08)
     assert measured(values, deep > 7, size).rim == 1
-
-
-def test_a_bright_rim_is_no_brighter_than_the_interior() -> None:
-    assert measured(np.where(DEEP > 5, 100, 900).astype(np.int16), DEEP > 0).rim == 1
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -88,20 +84,14 @@ def test_zeros_pieces_and_noise() -> None:
     assert measured(np.where(DEEP > 0, 500, -1024.0), DEEP > 0).noise == 0
 
 
-def test_an_array_has_no_millilitres() -> None:
+def test_what_has_no_size_no_depth_or_no_zero_can_be_measured() -> None:
     volume = read_volume((DEEP > 0).astype(np.int16))
     found = measure_mask(volume, Nonzero(volume))
     assert (found.volume, found.field_of_view, found.rim) == (None, None, None)
-    assert found.share > 0
-
-
-def test_the_rim_means_nothing_where_zero_is_not_no_signal() -> None:
     assert measured(np.where(DEEP > 5, 1.0, -2.0), DEEP > 0).rim is None
-
-
-@pytest.mark.parametrize("shape", [(20,), (20, 20), (20, 20, 1), (1, 1, 20)])
-def test_flat_images_can_be_measured(shape: tuple[int, ...]) -> None:
-    assert measured(np.ones(shape, np.int16)).share == 1
+    assert measured(np.where(DEEP > 5, 100, 900).astype(np.int16), DEEP > 0).rim == 1
+    for shape in ((20,), (20, 20), (1, 1, 20)):
+        assert measured(np.ones(shape, np.int16)).share == 1
 
 
 def test_lesions_and_voxels_that_are_not_finite_do_not_matter() -> None:

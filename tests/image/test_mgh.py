@@ -18,7 +18,6 @@ from ndflow.image.write import write_volume
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("dims", [7, 6, 0, 1], "no voxels"),
         ("dims", [7, 6, -5, 1], "no voxels"),
         ("dims", [30000, 30000, 30000, 1], "holds at most"),
         ("dims", [7, 6, 1, 5], "5 volumes"),
@@ -37,13 +36,6 @@ def test_an_invalid_header_is_refused(tmp_path: Path, field: str, value: Any, me
     path.write_bytes(header.binaryblock[:90] + content[90:])
     with pytest.raises(FileError, match=message):
         read_volume(path)
-
-
-def test_the_footer_is_kept(tmp_path: Path) -> None:
-    volume = read_volume(saved(tmp_path / "x.mgz", tr=2300.0, te=2.5, flip_angle=0.1))
-    write_volume(tmp_path / "y.mgz", volume, [volume.flat], dtype="int16")
-    header = loaded(tmp_path / "y.mgz").header
-    assert [float(header[f]) for f in ("tr", "te", "flip_angle")] == pytest.approx([2300, 2.5, 0.1])
 
 
 def tag(number: int, content: bytes) -> bytes:
@@ -82,11 +74,14 @@ def test_a_footer_and_tags_may_follow_and_nothing_else(tmp_path: Path, name: str
         return
     volume = read_volume(path)
     np.testing.assert_array_equal(volume.stored, VOXELS)
-    assert float(volume.header["tr"]) == (2300.0 if TAILS[name][:1].strip(b"\0") else 0.0)
+    repetition = 2300.0 if TAILS[name][:1].strip(b"\0") else 0.0
+    write_volume(tmp_path / "y.mgz", volume, [volume.flat], dtype="int16")
+    for header in (volume.header, loaded(tmp_path / "y.mgz").header):
+        assert float(header["tr"]) == repetition
 
 
 @pytest.mark.parametrize("tail", ["nothing", "no tags", "command lines"])
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "int32", "float32"])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
 def test_no_flipped_bit_of_the_shape_gives_another_volume(
     tmp_path: Path, dtype: str, tail: str
 ) -> None:
