@@ -135,10 +135,8 @@ def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) ->
     faces = max((float(end.mean()) for end in faces_of(chosen)), default=0.0)
     air = _some(image, stored, ~chosen)
     noise = float(np.mean(air != np.median(air))) if air.size else 0.0
-    flat: BoolArray = np.any(chosen, axis=0)
-    within = (np.any(chosen, axis=(1, 2)), np.any(flat, axis=1), np.any(flat, axis=0))
-    ends = [np.flatnonzero(axis)[[0, -1]].tolist() for axis in within]
-    box = tuple(slice(max(0, low - 1), high + 2) for low, high in ends)
+    (around,) = ndimage.find_objects(chosen.view(np.uint8))
+    box = tuple(slice(max(0, part.start - 1), part.stop + 1) for part in around)
     stored, chosen = stored[box], chosen[box]
     counts = chosen if lesion is None else chosen & ~_planes(lesion, shape, steps)[box]
     values = _some(image, stored, chosen)

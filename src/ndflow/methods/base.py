@@ -216,19 +216,6 @@ class Solution:
 # ── methods ───────────────────────────────────────────────────────────────────────────────────────
 
 _EVERY_METHOD = {"method", "scale", "range"}  # options that no method needs to list
-_PAPER = """@inproceedings{castro2018,
-  author    = {Castro, Daniel C. and Glocker, Ben},
-  title     = {Nonparametric Density Flows for {MRI} Intensity Normalisation},
-  booktitle = {Medical Image Computing and Computer Assisted Intervention -- {MICCAI} 2018},
-  series    = {Lecture Notes in Computer Science},
-  volume    = {11070},
-  pages     = {206--214},
-  publisher = {Springer},
-  year      = {2018},
-  doi       = {10.1007/978-3-030-00928-1_24},
-  eprint    = {1806.02613},
-  archiveprefix = {arXiv},
-}"""
 
 
 class Method(ABC):
@@ -243,7 +230,7 @@ class Method(ABC):
         can be matched to the common one as well.
     maps_jointly : whether it can map several channels together.
     only_aligns : whether it is the plain alignment that evaluations compare others with.
-    bibtex : what to cite; by default the paper.
+    cites : the key of what to cite in ``references.bib`` of reports; by default the paper.
     """
 
     name: str
@@ -252,7 +239,7 @@ class Method(ABC):
     matches_densities: ClassVar[bool] = False
     maps_jointly: ClassVar[bool] = False
     only_aligns: ClassVar[bool] = False
-    bibtex: ClassVar[str] = _PAPER
+    cites: ClassVar[str] = "castro2018"
 
     @abstractmethod
     def solve(self, source: DensityModel, target: DensityModel, options: Options) -> Solution:
@@ -436,13 +423,6 @@ class LandmarkMethod(Method):
 
     def _landmarks(self, values: FloatArray) -> Landmarks:
         return self.check_landmarks(Landmarks(self.name, values))
-
-
-def straight_line(own: FloatArray, target: FloatArray) -> Solution:
-    """Return the affine map through two pairs of landmarks."""
-    factor = (target[1] - target[0]) / (own[1] - own[0])
-    affine = Affine(np.array([[factor]]), np.array([target[0] - factor * own[0]]))
-    return Solution(affine, affine, "aligned")
 
 
 def histogram_quantiles(histogram: Histogram, levels: FloatArray) -> FloatArray:

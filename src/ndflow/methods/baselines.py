@@ -18,7 +18,6 @@ from ndflow.methods.base import (
     Method,
     Solution,
     histogram_quantiles,
-    straight_line,
 )
 from ndflow.options import Options
 from ndflow.transport import Affine, IntensityMap, PiecewiseLinear, align, divergence
@@ -65,7 +64,9 @@ class ZScore(LandmarkMethod):
 
     def join(self, own: FloatArray, target: FloatArray) -> Solution:
         """Return the affine map between the two."""
-        return straight_line(own, target)
+        factor = (target[1] - target[0]) / (own[1] - own[0])
+        affine = Affine(np.array([[factor]]), np.array([target[0] - factor * own[0]]))
+        return Solution(affine, affine, "aligned")
 
 
 def _mean_and_above(distribution: Histogram | GaussianMixture) -> FloatArray:
@@ -91,16 +92,7 @@ class Nyul(LandmarkMethod):
 
     name = "nyul"
     uses = frozenset({"landmarks"})
-    bibtex = """@article{nyul2000,
-  author  = {Ny{\\'u}l, L{\\'a}szl{\\'o} G. and Udupa, Jayaram K. and Zhang, Xuan},
-  title   = {New Variants of a Method of {MRI} Scale Standardization},
-  journal = {IEEE Transactions on Medical Imaging},
-  volume  = {19},
-  number  = {2},
-  pages   = {143--150},
-  year    = {2000},
-  doi     = {10.1109/42.836373},
-}"""
+    cites = "nyul2000"
 
     def landmarks_of(self, histogram: Histogram, options: Options) -> FloatArray:
         """Return the percentiles of a scan."""
@@ -217,12 +209,7 @@ class Hellier(LandmarkMethod):
 
     name = "hellier"
     count = CLASSES
-    bibtex = """@inproceedings{hellier2003,
-  author    = {Hellier, Pierre},
-  title     = {Consistent Intensity Correction of {MR} Images},
-  booktitle = {International Conference on Image Processing ({ICIP})},
-  year      = {2003},
-}"""
+    cites = "hellier2003"
 
     def landmarks_of(self, histogram: Histogram, options: Options) -> FloatArray:
         """Return the means of the classes."""

@@ -153,18 +153,6 @@ def tilt(
 
 # ── balancing ─────────────────────────────────────────────────────────────────────────────────────
 
-BIBTEX = """@article{hainmueller2012,
-  author  = {Hainmueller, Jens},
-  title   = {Entropy Balancing for Causal Effects: A Multivariate Reweighting Method to Produce
-             Balanced Samples in Observational Studies},
-  journal = {Political Analysis},
-  volume  = {20},
-  number  = {1},
-  pages   = {25--46},
-  year    = {2012},
-  doi     = {10.1093/pan/mpr025},
-}"""
-
 FEWEST = 5.0  # effective scans: with fewer, the map of a site depends on who these people are
 
 _EXACT, _MEANS, _NEAR = "means and variances", "means", "approximate"

@@ -22,7 +22,7 @@ import re
 import warnings
 from functools import cache
 from importlib import metadata, util
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -93,8 +93,6 @@ def is_other_contrast(word: str) -> bool:
 
 
 # ── brain masks ───────────────────────────────────────────────────────────────────────────────────
-
-BIBTEX = Path(__file__).with_name("deepbet.bib").read_text(encoding="utf-8").rstrip()
 
 _SMALLEST, _LARGEST = 500.0, 2200.0  # ml: brains of adults are 1000 to 2000 with all their CSF
 _CUT = 0.25  # of a face of the image: a brain that ends near its middle

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from ndflow.image.subject import ANY_CHANNEL
-from ndflow.population.balancing import BIBTEX as BALANCING
-from ndflow.preparation.brain import BIBTEX as DEEPBET
 from ndflow.reporting.page import template
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
@@ -116,11 +114,11 @@ def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) 
     """Return what to cite, as BibTeX; parameters as for `methods_paragraph`."""
     done = {step for steps in prepared for step in steps.items()}
     done |= {("mask", mask) for mask in masks}
-    entries = [DEEPBET, *template("preparation.bib").strip().split("\n\n")]
+    entries = template("references.bib").strip().split("\n\n")
     by_key = {re.split("[{,]", entry, maxsplit=2)[1]: entry for entry in entries}
-    works = [by_key[key] for step, (_, keys) in _DONE.items() if step in done for key in keys]
-    balancing = [BALANCING] if study.options.balance else []
-    return "\n\n".join([study.method.bibtex, *works, *balancing])
+    works = [key for step, (_, keys) in _DONE.items() if step in done for key in keys]
+    balancing = ["hainmueller2012"] if study.options.balance else []
+    return "\n\n".join(by_key[key] for key in (study.method.cites, *works, *balancing))
 
 
 def _effective(record: StudyRecord) -> str:
