@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -211,12 +210,6 @@ def instance(value: object, name: str, kind: type | UnionType) -> None:
     if not isinstance(value, kind):
         wanted = getattr(kind, "__name__", str(kind))
         raise InvalidValueError(f"{name} must be of the type {wanted}, not {short(value)}")
-
-
-def path_like(value: object, name: str) -> None:
-    """Raise InvalidValueError unless `value` can be the path of a file; messages call it `name`."""
-    if not isinstance(value, str | os.PathLike):
-        raise InvalidValueError(f"{name} must be a path, not {short(value)}")
 
 
 def einsum(subscripts: str, *operands: NDArray[np.floating[Any]]) -> FloatArray:

@@ -103,24 +103,21 @@ WRONG = {
     ),
     "there is one image only": lambda goal: ndflow.normalise(ONE["T1w"], goal, joint=True),
     "joint is for several channels": lambda goal: ndflow.fit(ONE["T1w"], joint=True),
-    "2 channels, but an image has one; .*NAME=FILE NAME=FILE": (
+    "2 channels, but an image has one; .*each as NAME=FILE": (
         lambda goal: ndflow.normalise(ONE["T1w"], goal.mixture)
     ),
     "joint, of 2 channels": lambda goal: ndflow.normalise(ONE, goal),
-    "of T1w and FLAIR, each channel by itself; leave out --joint": (
+    "of T1w and FLAIR, each channel by itself": (
         lambda goal: ndflow.normalise(ONE, ndflow.fit(TWO), joint=True)
     ),
     "of intensity, each channel by itself; run ndflow fit T1w=FILE FLAIR=FILE --joint": (
         lambda goal: ndflow.normalise(ONE, ndflow.fit(ONE["T1w"]), joint=True)
     ),
-    "give T1w=FILE FLAIR=FILE, with these names, in this order": (
+    "made for T1w and FLAIR, not for FLAIR and T1w": (
         lambda goal: ndflow.normalise(dict(reversed(ONE.items())), goal, joint=True)
     ),
     "a channel must have a name of letters": lambda goal: ndflow.fit({"a b": 1, "c": 2}),
     "an image, where densities of several channels": lambda goal: ndflow.normalise(ONE, TWO),
-    "targets of several channels, but there is one image": (
-        lambda goal: ndflow.normalise(ONE["T1w"], {"T1w": goal})
-    ),
     "is not an image": lambda goal: ndflow.normalise(ONE, goal, to_mask="auto", joint=True),
     "the image FLAIR: 2 × 2 × 2 voxels, but the image T1w has 24 × 28 × 20": (
         lambda goal: ndflow.fit({**ONE, "FLAIR": np.ones((2, 2, 2))})

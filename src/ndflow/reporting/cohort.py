@@ -34,7 +34,6 @@ from ndflow.study.run import (
 from ndflow.study.table import read_table
 from ndflow.study.tasks import Progress, Silent
 from ndflow.subject.presets import Choices
-from ndflow.values import path_like
 
 
 @documented()
@@ -91,8 +90,6 @@ def cohort(
     >>> import ndflow
     >>> ndflow.cohort("study.tsv", "out", channels="T1w")  # doctest: +SKIP
     """
-    path_like(table, "table")
-    path_like(out, "out")
     names = (channels,) if isinstance(channels, str) else tuple(channels)
     if joint and len(names) < 2:
         raise InvalidValueError("joint: name several channels, for example ['T1w', 'FLAIR']")
@@ -167,8 +164,6 @@ def prepare(
     >>> summary = ndflow.prepare("raw.tsv", "prepared")  # doctest: +SKIP
     >>> ndflow.cohort(summary.table, "out", proportions="tissue")  # doctest: +SKIP
     """
-    path_like(table, "table")
-    path_like(out, "out")
     listing = read_table(table, (channel,) if channel else ())
     for text in listing.warnings:
         warn(text, stacklevel=2)

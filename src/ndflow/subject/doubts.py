@@ -16,7 +16,7 @@ brighter one becomes the darker one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,40 +43,29 @@ _ENDLESS = 1e6  # widths of the histogram: what is further out may as well be in
 _PIECES = 8  # slopes between two neighbouring quantiles
 
 
-class VoxelQuantiles(NamedTuple):
-    """How the voxels of a scan are distributed.
+def voxel_quantiles(histogram: Histogram) -> tuple[FloatArray, FloatArray]:
+    """Return how the voxels of a scan are distributed.
 
-    Attributes
-    ----------
-    inner : quantiles at `QUANTILE_LEVELS`, without outliers.
-    tails : quantiles at `TAIL_LEVELS`, of all voxels.
+    Returns
+    -------
+    tuple of array
+        Quantiles at `QUANTILE_LEVELS`, without outliers; and at `TAIL_LEVELS`, of all voxels.
     """
+    inner = histogram_quantiles(trimmed(histogram), QUANTILE_LEVELS)
+    away = _ENDLESS * (inner[-1] - inner[0])
+    tails = histogram_quantiles(histogram, TAIL_LEVELS)
+    return inner, np.clip(tails, inner[0] - away, inner[-1] + away)
 
-    inner: FloatArray
-    tails: FloatArray
 
-    @classmethod
-    def of_histogram(cls, histogram: Histogram) -> VoxelQuantiles:
-        """Return the quantiles of a histogram."""
-        inner = histogram_quantiles(trimmed(histogram), QUANTILE_LEVELS)
-        away = _ENDLESS * (inner[-1] - inner[0])
-        tails = histogram_quantiles(histogram, TAIL_LEVELS)
-        return cls(inner, np.clip(tails, inner[0] - away, inner[-1] + away))
-
-    @classmethod
-    def of_model(cls, model: ScanModel) -> VoxelQuantiles:
-        """Return the quantiles saved in the model of a scan of one channel."""
-        return cls(np.array(model.quantiles), np.array(model.tails))
-
-    def spread(self) -> tuple[FloatArray, FloatArray]:
-        """Return intensities that span all voxels, and the share of the voxels near each."""
-        levels = np.concatenate([TAIL_LEVELS, QUANTILE_LEVELS])
-        order = np.argsort(levels, kind="stable")
-        levels, knots = levels[order], np.concatenate([self.tails, self.inner])[order]
-        knots = np.maximum.accumulate(knots)  # outliers count in the tails only
-        middles = (np.arange(_PIECES) + 0.5) / _PIECES
-        intensities = knots[:-1, np.newaxis] + np.diff(knots)[:, np.newaxis] * middles
-        return intensities.ravel(), np.repeat(np.diff(levels) / _PIECES, _PIECES)
+def _spread(model: ScanModel) -> tuple[FloatArray, FloatArray]:
+    """Return intensities that span all voxels, and the share of the voxels near each."""
+    levels = np.concatenate([TAIL_LEVELS, QUANTILE_LEVELS])
+    order = np.argsort(levels, kind="stable")
+    levels, knots = levels[order], np.array([*model.tails, *model.quantiles])[order]  # type: ignore[misc]
+    knots = np.maximum.accumulate(knots)  # outliers count in the tails only
+    middles = (np.arange(_PIECES) + 0.5) / _PIECES
+    intensities = knots[:-1, np.newaxis] + np.diff(knots)[:, np.newaxis] * middles
+    return intensities.ravel(), np.repeat(np.diff(levels) / _PIECES, _PIECES)
 
 
 def fit_doubts(misfit: float) -> tuple[Doubt, ...]:
@@ -98,12 +87,12 @@ def match_doubts(
     """
     if rows is not None:
         return _doubts_of_channels(rows, solution.imap, goal.reference.mixture)
-    voxels, found = VoxelQuantiles.of_model(model), []
+    found = []
     target, affine = goal.matched_density(solution), solution.affine
     if target is not None and affine is not None:
-        inner, why = voxels.inner, method_of(goal.options).shortcoming(goal.options)
+        inner, why = np.array(model.quantiles), method_of(goal.options).shortcoming(goal.options)
         found += _distance_doubts(solution.imap(inner), affine(inner), target, why)
-    at, shares = voxels.spread()
+    at, shares = _spread(model)
     own = 1.0 if affine is None else abs(float(affine.matrix[0, 0]))
     slopes = np.exp(solution.imap.log_det_jacobian(at)) / own
     return [(*found, *_slope_doubts(at, slopes, shares))]

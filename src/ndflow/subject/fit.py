@@ -29,7 +29,7 @@ from ndflow.methods.base import method_of
 from ndflow.methods.ndflow import EVIDENCE
 from ndflow.options import Options
 from ndflow.population import TISSUES, Tissues
-from ndflow.subject.doubts import VoxelQuantiles, fit_doubts
+from ndflow.subject.doubts import fit_doubts, voxel_quantiles
 from ndflow.subject.records import ScanModel, ScanModels
 from ndflow.subject.voxels import (
     Voxels,
@@ -223,7 +223,7 @@ def _fit_channel(subject: Subject, voxels: Voxels, options: Options, tissues: bo
     misfit = _misfit(trimmed(histogram), fitted)
     mask = measure_mask(voxels.volume, voxels.inside, voxels.lesion)
     doubts = mask_doubts(mask, given=subject.has_brain_mask, found=voxels.found_brain)
-    quantiles = VoxelQuantiles.of_histogram(histogram)
+    quantiles, tails = voxel_quantiles(histogram)
     model = ScanModel(
         fitted.mixture,
         landmarks,
@@ -233,8 +233,8 @@ def _fit_channel(subject: Subject, voxels: Voxels, options: Options, tissues: bo
         voxels=counted.counts,
         fit=fitted.status.message,
         misfit=misfit,
-        quantiles=tuple(quantiles.inner.tolist()),
-        tails=tuple(quantiles.tails.tolist()),
+        quantiles=tuple(quantiles.tolist()),
+        tails=tuple(tails.tolist()),
         mask=mask,
         warnings=tuple(warnings),
         doubts=(*doubts, *fit_doubts(misfit)),

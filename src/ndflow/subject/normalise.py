@@ -70,7 +70,7 @@ from ndflow.subject.voxels import (
     selection,
 )
 from ndflow.transport import IntensityMap
-from ndflow.values import JSON, Doubt, path_like, plural
+from ndflow.values import JSON, Doubt, plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -393,10 +393,7 @@ def normalise(
     subject = Subject(image, mask, exclude, TissueMaps(csf, gm, wm))  # type: ignore[arg-type]  # it takes a single image, too
     results: dict[str, Result] = {}
     matches = find_matches([subject], to, to_mask, choices, joint=joint)
-    outputs: Mapping[str, Path | None] = dict.fromkeys(subject.channels)
-    if output is not None:
-        folder, (outputs,) = outputs_of([subject], output)
-        make_folder(folder)
+    outputs = _made_outputs(subject, output)
     for one, target, chosen, decided in matches:
         results |= normalise_subject(one, target, outputs=outputs, options=chosen, preset=decided)
     return results if isinstance(image, Mapping) else next(iter(results.values()))
@@ -414,16 +411,23 @@ def outputs_of(
     subjects: Sequence[Subject], output: AnyPath
 ) -> tuple[Path | None, list[dict[str, Path]]]:
     """Return the folder for results, if there is one, and the file of each channel."""
-    path_like(output, "output")
-    images = []
-    for subject in subjects:
-        for name, image in subject.images.items():
-            if len(subjects) > 1:  # an image in memory has no name for its result in a folder
-                path_like(image, "with an output, each image")
-            images.append(next(iter(files_of(image)), f"{name}.nii.gz"))
+    images = [
+        next(iter(files_of(image)), f"{name}.nii.gz")
+        for subject in subjects
+        for name, image in subject.images.items()
+    ]
     folder, files = outputs_for(images, output, _result_name)
     left = iter(files)
     return folder, [{name: next(left) for name in subject.channels} for subject in subjects]
+
+
+def _made_outputs(subject: Subject, output: AnyPath | None) -> Mapping[str, Path | None]:
+    """Return the file of each channel, in a folder that is made; None for memory."""
+    if output is None:
+        return dict.fromkeys(subject.channels)
+    folder, (files,) = outputs_of([subject], output)
+    make_folder(folder)
+    return files
 
 
 class Match(NamedTuple):
@@ -460,18 +464,14 @@ def find_matches(
             "T1w and FLAIR"
         )
     if not named:
-        if isinstance(to, Mapping):
-            raise InvalidValueError("to: targets of several channels, but there is one image only")
-        return _match(subjects, to, to_mask, choices)
-    if to_mask is not None:
-        raise InvalidValueError("--to-mask: a target of several channels is not an image")
+        return _match(subjects, to, to_mask, choices)  # type: ignore[arg-type]
     targets = known_targets(to, first.channels, joint=joint)
     check_fit(first, joint=joint)
     parts = [first] if joint else [first.alone(name) for name in targets]
     return [
         match
         for part, target in zip(parts, targets.values(), strict=True)
-        for match in _match([part], target, None, choices)
+        for match in _match([part], target, to_mask, choices)
     ]
 
 
@@ -677,13 +677,8 @@ def apply(
     4.0
     """
     chosen = Options(**chosen_options(options, "write", "read"))
-    if not isinstance(imap, IntensityMap):
-        path_like(imap, "imap, where it is not a map,")
     subject = Subject(image, mask)  # type: ignore[arg-type]  # it takes a single image, too
-    outputs: Mapping[str, Path | None] = dict.fromkeys(subject.channels)
-    if output is not None:
-        folder, (outputs,) = outputs_of([subject], output)
-        make_folder(folder)
+    outputs = _made_outputs(subject, output)
     results = apply_map(
         subject,
         imap,

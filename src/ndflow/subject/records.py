@@ -41,7 +41,7 @@ from ndflow.subject.presets import PresetRecord
 from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import IntensityMap
 from ndflow.transport.joint import JointFigures
-from ndflow.values import JSON, Doubt, Record, path_like, short
+from ndflow.values import JSON, Doubt, Record, short
 
 
 class FileRecord(Record):
@@ -452,7 +452,6 @@ def load(path: AnyPath) -> Model | dict[str, GaussianMixture] | dict[str, Refere
     ...     ndflow.load(f"{folder}/mixture.json") == mixture
     True
     """
-    path_like(path, "path")
     read = read_model(path, "mixture", "mixtures", "reference", "references", "map")
     if read.kind == "map":
         return MapRecord.of_payload(path, read.payload).map
@@ -484,7 +483,6 @@ def save(path: AnyPath, model: Model | Fit | Models, *, force: bool = False) -> 
     --------
     See `load`.
     """
-    path_like(path, "path")
     check_model(path, force=force)
     _record_of(model).write(path, force=force)
 

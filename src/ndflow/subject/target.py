@@ -163,10 +163,8 @@ def known_target(to: AnyTarget) -> Target | None:
         return None
     first, channels = next(iter(known.values())), _channels(known)
     if len(channels) > 1:
-        words = " ".join("NAME=FILE" if n == ANY_CHANNEL else f"{n}=FILE" for n in channels)
         cause = f"of {len(channels)} channels, but an image has one"
-        hint = f"give all of them: {words}{' --joint' if len(known) == 1 else ''}"
-        raise FileError(first.name, cause, hint)
+        raise FileError(first.name, cause, "give all channels, each as NAME=FILE")
     return first
 
 
@@ -188,12 +186,11 @@ def known_targets(
         raise FileError(_called(to), cause, f"fit the channels of the target first: {fit}")
     own, name = _channels(known), next(iter(known.values())).name
     together = len(own) > len(known)
-    if joint != together or len(own) == 1:
-        if together:
-            raise FileError(name, f"joint, of {len(own)} channels", "add --joint")
+    if together and not joint:
+        raise FileError(name, f"joint, of {len(own)} channels", "add --joint")
+    if joint and not together:
         cause = f"of {listed(own)}, each channel by itself"
-        either = "leave out --joint, or " if len(own) > 1 else ""
-        raise FileError(name, cause, f"{either}run {fit} for each subject, then ndflow reference")
+        raise FileError(name, cause, f"run {fit} for each subject, then ndflow reference")
     check_channels(channels, own, name)
     return known
 
@@ -255,12 +252,8 @@ def check_channels(names: Sequence[str], known: Sequence[str], path: object) -> 
     """
     if tuple(names) == tuple(known) or (len(names) == len(known) and {*known} == {ANY_CHANNEL}):
         return
-    if len(names) == len(known) == 1:
-        cause = f"made of {known[0]} images, but these are {names[0]}"
-        raise FileError(path, cause, f"use one of {names[0]}")
-    order = " ".join(f"{name}=FILE" for name in known)
-    cause = f"its channels are {listed(known)}, but {listed(names)} were given"
-    raise FileError(path, cause, f"give {order}, with these names, in this order")
+    cause = f"made for {listed(known)}, not for {listed(names)}"
+    raise FileError(path, cause, "give images with these names, in this order")
 
 
 def read_target(to: AnyTarget, mask: Source | None, *, options: Options) -> tuple[Target, Options]:

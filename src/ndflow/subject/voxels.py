@@ -310,13 +310,8 @@ def _suspicious(path: str, counted: Histogram) -> list[str]:
     levels, most = len(counted.counts), int(np.argmax(counted.counts))
     share = counted.counts[most] / counted.total
     value = f"{counted.values[most, 0]:g}"
-    if levels == 1:
-        raise FileError(path, f"all voxels used have the value {value}", _MASK)
-    if levels == 2:
-        cause = "holds two values only where it counts, like a mask"
-        raise FileError(path, cause, "check that it is the right file, and its mask")
     if share > _BACKGROUND:
-        cause = f"{share:.0%} of the voxels used have the value {value}: background?"
+        cause = f"{share:.0%} of the voxels used have the value {value}: background, or a mask?"
         raise FileError(path, cause, _MASK)
     if levels < _FEW_LEVELS:
         return [f"{path}: holds {levels} different values only; is it a map of labels?"]
@@ -376,18 +371,6 @@ _SAMPLE, _FEWEST = 1 << 16, 100  # voxels to sample for the range, and the least
 _BULK, _REACH = (0.005, 0.995), 0.5  # their quantiles, and how far the interpolant extends
 
 
-class _Tables(NamedTuple):
-    """The results of the integers from `first` on, inside the mask and outside.
-
-    Where the two differ in a single integer only, `apart` is that integer.
-    """
-
-    first: int
-    inner: NDArray[Any]
-    outer: NDArray[Any]
-    apart: int | None
-
-
 def mapped(
     volume: Volume,
     imap: IntensityMap,
@@ -413,8 +396,9 @@ def mapped(
     if volume.stored.dtype.kind in "bui":
         first, last = int(volume.stored.min()), int(volume.stored.max())
         if last - first < _LONGEST and max(-first, last) <= _EXACT:
-            tables = _tables(volume, imap, first, last, outside, np.dtype(dtype))
-            return _looked_up(volume, inside, tables)
+            integers = np.arange(first, last + 1, dtype=np.int64)
+            table = _table(volume, imap, integers, outside, np.dtype(dtype))
+            return _looked_up(volume, inside, first, table)
     through = None
     if dtype == "float32" and volume.flat.size >= _MANY:
         if sample is None:
@@ -423,50 +407,47 @@ def mapped(
     return _computed(volume, imap, inside, outside, through)
 
 
-def _tables(
+def _table(
     volume: Volume,
     imap: IntensityMap,
-    first: int,
-    last: int,
+    integers: NDArray[np.int64],
     outside: Outside | None,
     dtype: np.dtype[Any],
-) -> _Tables:
-    values = volume.values(np.arange(first, last + 1, dtype=np.int64))
-    inner = _through(imap, values.astype(np.float64))
-    outer, apart = inner, None
-    if outside is None:
-        zero = volume.is_zero(values)
-        outer = np.where(zero, 0.0, inner)
-        if np.count_nonzero(zero) == 1:
-            apart = first + int(np.argmax(zero))
-    elif outside != "map":
-        outer = values.astype(np.float64) if outside == "keep" else np.zeros_like(inner)
-    typed = [cast_to(table, dtype) for table in (inner, outer)]
-    if any(clipped for _, clipped in typed):
-        return _Tables(first, inner, outer, apart)
-    return _Tables(first, typed[0][0], typed[1][0], apart)
+) -> NDArray[Any]:
+    """Return the results of some integers where they are outside the mask, then inside."""
+    values = volume.values(integers)
+    own = values.astype(np.float64)
+    inner = _through(imap, own)
+    moved, cleared = _fates(outside, np.zeros(own.size, bool), volume.is_zero(values))
+    outer = np.where(cleared, 0.0, np.where(moved, inner, own))
+    both = np.concatenate([outer, inner])
+    typed, clipped = cast_to(both, dtype)
+    return both if clipped else typed
 
 
-def _looked_up(volume: Volume, inside: Inside, tables: _Tables) -> Iterator[NDArray[Any]]:
-    flat = volume.flat
-    never = tables.apart is not None and isinstance(inside, Nonzero)  # that integer is inside
+def _looked_up(
+    volume: Volume, inside: Inside, first: int, table: NDArray[Any]
+) -> Iterator[NDArray[Any]]:
+    flat, count = volume.flat, len(table) // 2
     for start in range(0, flat.size, _PIECE):
-        stored = flat[start : start + _PIECE]
-        places = stored.astype(np.intp)
-        if tables.first:
-            places -= tables.first
-        if never:
-            yield tables.outer.take(places)
-            continue
-        within = inside[start : start + _PIECE]
-        affected = within if tables.apart is None else within & (stored == tables.apart)
-        if not affected.any():
-            yield tables.outer.take(places)
-            continue
-        result = tables.inner.take(places)
-        if not within.all():
-            np.copyto(result, tables.outer.take(places), where=~within)
-        yield result
+        piece = slice(start, start + _PIECE)
+        places = flat[piece].astype(np.intp)
+        places -= first
+        places += count * inside[piece]
+        yield table.take(places)
+
+
+def _fates(
+    outside: Outside | None, within: BoolArray, zero: BoolArray
+) -> tuple[BoolArray, BoolArray]:
+    """Return which voxels are mapped, if they are finite, and which become 0; others stay."""
+    none = np.zeros_like(within)
+    if outside == "map":
+        return ~none, none
+    if outside is None:
+        cleared = ~within & zero
+        return ~cleared, cleared
+    return within, none if outside == "keep" else ~within
 
 
 def _computed(
@@ -480,16 +461,9 @@ def _computed(
     for start in range(0, flat.size, _PIECE):
         values, within = volume.values(flat[start : start + _PIECE]), inside[start : start + _PIECE]
         result = values.astype(np.float64)
-        moved = np.isfinite(values)
-        if outside is None:
-            still = ~within & volume.is_zero(values)
-            result[still] = 0.0
-            moved &= ~still
-        elif outside != "map":
-            moved &= within
-            if outside == "zero":
-                result[~within] = 0.0
-        where = np.flatnonzero(moved)
+        moved, cleared = _fates(outside, within, volume.is_zero(values))
+        result[cleared] = 0.0
+        where = np.flatnonzero(moved & np.isfinite(values))
         result[where] = _through(imap, result[where], through)
         yield result
 
@@ -552,7 +526,7 @@ def map_array(
 
 
 # All channels of a voxel are needed to map any of them, so the results of all channels are computed
-# before the first of them is written: eight bytes per mapped voxel and channel.
+# before the first of them is written: eight bytes per voxel and channel.
 
 
 def map_voxels(voxels: Voxels, imap: IntensityMap, options: Options) -> list[Pieces]:
@@ -567,54 +541,16 @@ def map_voxels(voxels: Voxels, imap: IntensityMap, options: Options) -> list[Pie
     outside, volumes = options.outside, voxels.volumes
     if len(volumes) == 1:
         return [mapped(volumes[0], imap, voxels.inside, outside, options.dtype)]
-    finite, within = finite_in_all(volumes), voxels.inside[:]
-    cleared = np.zeros_like(finite)
-    if outside is None:
-        cleared = ~within & zero_in_all(volumes)
-        moved = finite & ~cleared
-    elif outside == "map":
-        moved = finite
-    else:
-        moved = finite & within
-        if outside == "zero":
-            cleared = ~within
-    results = _results(volumes, imap, moved)
-    return [
-        _pieces(volume, moved, cleared, results[:, place]) for place, volume in enumerate(volumes)
-    ]
-
-
-def _results(
-    volumes: Sequence[Volume], imap: IntensityMap, moved: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Map the voxels that move, all channels of a piece at a time, (n, d)."""
-    results = np.empty((int(np.count_nonzero(moved)), len(volumes)))
-    done = 0
-    for start in range(0, moved.size, _PIECE):
-        piece = slice(start, start + _PIECE)
-        chosen = moved[piece]
-        points = np.stack(
-            [volume.values(volume.flat[piece][chosen]).astype(np.float64) for volume in volumes],
-            axis=1,
-        )
-        if len(points):
-            results[done : done + len(points)] = _through(imap, points)
-        done += len(points)
-    return results
-
-
-def _pieces(
-    volume: Volume,
-    moved: NDArray[np.bool_],
-    cleared: NDArray[np.bool_],
-    results: NDArray[np.float64],
-) -> Iterator[NDArray[Any]]:
-    done = 0
-    for start in range(0, moved.size, _PIECE):
-        piece = slice(start, start + _PIECE)
-        values = volume.values(volume.flat[piece]).astype(np.float64)
-        values[cleared[piece]] = 0.0
-        count = int(np.count_nonzero(moved[piece]))
-        values[moved[piece]] = results[done : done + count]
-        done += count
-        yield values
+    moved, cleared = _fates(outside, voxels.inside[:], zero_in_all(volumes))
+    moved = moved & finite_in_all(volumes)
+    results = [volume.values(volume.flat).astype(np.float64) for volume in volumes]
+    for result in results:
+        result[cleared] = 0.0
+    starts = range(0, moved.size, _PIECE)
+    for start in starts:
+        where = start + np.flatnonzero(moved[start : start + _PIECE])
+        if where.size:
+            points = _through(imap, np.stack([result[where] for result in results], axis=1))
+            for channel, result in enumerate(results):
+                result[where] = points[:, channel]
+    return [iter(np.split(result, starts[1:])) for result in results]
