@@ -12,10 +12,10 @@ from ndflow.errors import FileError
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
+from ndflow.reporting.build import check_page
 from ndflow.study import tasks
 from ndflow.study.manifest import (
     check_place,
-    refuse_foreign_page,
     remove_results,
     remove_unchanged,
     verify,
@@ -171,18 +171,18 @@ def test_results_of_scans_that_fail_are_removed_unless_somebody_changed_them(pla
 
 def test_only_a_report_of_ours_is_removed_or_replaced(tmp_path: Path) -> None:
     page = tmp_path / REPORT
-    refuse_foreign_page(page)
+    check_page(page)
     page.write_text("mine")
     with pytest.raises(FileError, match="not written by ndflow"):
-        refuse_foreign_page(page, force=True)
+        check_page(page, force=True)
     remove_unchanged(tmp_path, [page.name])
     assert page.exists()
     StudyRecord(settings={}, outputs={REPORT: sha256(page)}).write(tmp_path / PROVENANCE)
-    refuse_foreign_page(page)
+    check_page(page)
     page.write_text("edited")
     with pytest.raises(FileError, match=r"edited.*--force"):
-        refuse_foreign_page(page)
-    refuse_foreign_page(page, force=True)
+        check_page(page)
+    check_page(page, force=True)
     remove_unchanged(tmp_path, [page.name])
     assert page.exists()
     page.write_text("mine")

@@ -24,6 +24,7 @@ from ndflow._version import installing
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.style import colours
 from ndflow.files.atomic import AnyPath, check_new, new_file, reading
+from ndflow.files.model_files import kind_in, not_ours, outputs_in
 from ndflow.files.tables import MISSING, read_delimited
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
@@ -34,23 +35,21 @@ from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
 from ndflow.reporting.montage import montage, shared_windows, thumbnail
 from ndflow.reporting.page import niivue, render
+from ndflow.reporting.preparation_section import PreparedImage, preparation_of
 from ndflow.study.checks import NO_SITE, doubt_counts
 from ndflow.study.finished import (
     FinishedStudy,
-    PreparedImage,
-    list_page,
     page_fingerprint,
-    preparation_of,
     read_results,
     results_fingerprint,
     unchanging,
 )
-from ndflow.study.manifest import read_record, refuse_foreign_page
+from ndflow.study.manifest import read_record
 from ndflow.study.plan import EVALUATION, PROVENANCE, REPORT, reference_name
 from ndflow.study.prepare_step import MEASURES
 from ndflow.study.references import read_reference
 from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
-from ndflow.subject.records import StudyRecord
+from ndflow.subject.records import StudiesRecord, StudyRecord
 from ndflow.subject.target import in_units, target_of
 from ndflow.values import Doubt, listed, plural, whole
 
@@ -116,7 +115,7 @@ def report(
     path = folder / REPORT
     with reading([folder] if (folder / PROVENANCE).exists() else []):
         prepared = read_record(folder).is_preparation
-        _check_place(path, force)
+        check_page(path, force=force)
         if prepared:
             page = _prepared_page(folder, sample, follow)
         else:
@@ -158,17 +157,31 @@ def write_channel_index(out: Path, channels: Sequence[str]) -> Path:
 def _write(path: Path, page: Page, fingerprint: str, force: bool) -> Path:
     bundle = niivue() if any(scan.volumes for scan in page.scans) else None
     content = render(page, bundle=bundle, fingerprint=fingerprint).encode("utf-8", "replace")
-    _check_place(path, force)  # again, because making a page takes a while
+    check_page(path, force=force)  # again, because making a page takes a while
     path.unlink(missing_ok=True)  # never one that the record does not list
-    list_page(path.parent, content)
+    _list_page(path.parent, content)
     with new_file(path, force=True) as file:
         file.write(content)
     return path
 
 
-def _check_place(path: Path, force: bool) -> None:
-    """Refuse to replace a file that is not ours, or that cannot be replaced."""
-    refuse_foreign_page(path, force=force)
+def _list_page(folder: Path, content: bytes) -> None:
+    """Note in the record of a folder that the report there is ours."""
+    kind = StudiesRecord if kind_in(folder / PROVENANCE) == StudiesRecord.kind else StudyRecord
+    record = kind.read(folder / PROVENANCE)
+    listed = record.outputs | {REPORT: hashlib.sha256(content).hexdigest()}
+    replace(record, outputs=listed).write(folder / PROVENANCE, force=True)
+
+
+def check_page(path: Path, *, force: bool = False) -> None:
+    """Refuse to replace a report that ndflow did not write; `force` allows an edited one."""
+    record = path.parent / PROVENANCE
+    if os.path.lexists(path) and not_ours(record, [path]):
+        if path.absolute() not in outputs_in(record):
+            raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
+        if not force:
+            cause = "edited since ndflow wrote it"
+            raise FileError(path, cause, "move it elsewhere, or --force to replace it")
     check_new(path, force=True)
 
 

@@ -6,11 +6,15 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from ndflow.errors import FileError
+from ndflow.files.atomic import AnyPath
+from ndflow.files.outputs import sidecar_of, stem
 from ndflow.preparation.picture import OUTLINES
 from ndflow.reporting.content import Column, Preparation, PreparedPicture
 from ndflow.reporting.page import picture_size
-from ndflow.study.finished import PreparedImage
+from ndflow.study.plan import FIGURES
 from ndflow.study.prepare_step import PreparationRecord
 from ndflow.values import plural
 
@@ -81,3 +85,45 @@ def cells(record: PreparationRecord) -> list[str | float | None]:
         known.agreement,
         record.seconds or None,
     ]
+
+
+# ── how a scan was prepared ───────────────────────────────────────────────────────────────────────
+
+_DEPTH = 4  # folders above an image: anat, session, subject, and that of the preparation
+
+
+class PreparedImage(NamedTuple):
+    """What is known about an image that ndflow has prepared.
+
+    Attributes
+    ----------
+    record : of its preparation.
+    picture : for quality control; None if it is not there.
+    """
+
+    record: PreparationRecord
+    picture: Path | None
+
+
+def preparation_of(image: AnyPath, sha256: str | None = None) -> PreparedImage | None:
+    """Return how an image was prepared; None if ndflow has not prepared it.
+
+    That of a copy in the space of a template is that of the image which it is a copy of.
+
+    Parameters
+    ----------
+    image : the file.
+    sha256 : its hash. Somebody may have changed it after it was prepared; then the record is about
+        another image.
+    """
+    path = Path(image)
+    for record_path in (sidecar_of(path), *path.parent.glob("*_desc-preproc_*.json")):
+        try:
+            record = PreparationRecord.read(record_path)
+        except FileError:  # that of somebody else
+            continue
+        if record.outputs.get(path.name) == (sha256 or record.outputs.get(path.name, "")):
+            name = f"{stem(record_path)}.png"
+            places = (folder / FIGURES / name for folder in path.parents[:_DEPTH])
+            return PreparedImage(record, next((place for place in places if place.is_file()), None))
+    return None

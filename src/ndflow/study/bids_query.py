@@ -227,17 +227,9 @@ def _unused_masks(found: Sequence[_Image], dataset: Dataset) -> list[str]:
 
 
 def _refuse_lacking_masks(found: Sequence[Subject], derivatives: Mapping[str, Path]) -> None:
-    """Refuse scans without a mask where derivatives should have them.
-
-    Folders that gave lesion masks and not a single brain mask were given for these alone.
-    """
-
-    def derived(file: object) -> bool:
-        return any(Path(str(file)).is_relative_to(folder) for folder in derivatives.values())
-
+    """Refuse scans without a mask where derivatives should have them."""
     unmasked = [scan.origin for scan in found if scan.mask is None]
-    for_lesions = any(derived(scan.lesion) for scan in found if scan.lesion)
-    if derivatives and unmasked and (any(derived(scan.mask) for scan in found) or not for_lesions):
+    if derivatives and unmasked:
         cause = f"no mask for {len(unmasked)} of {len(found)} scans, such as {unmasked[0]}"
         hint = "add --mask brain, or --mask auto, to find them"
         raise FileError(next(iter(derivatives.values())), cause, hint)

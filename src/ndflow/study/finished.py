@@ -19,8 +19,7 @@ from ndflow._version import __version__
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, reading
-from ndflow.files.model_files import kind_in, read_model
-from ndflow.files.outputs import sidecar_of, stem
+from ndflow.files.model_files import read_model
 from ndflow.files.stream import Hashes, contents, sha256_of
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject
@@ -30,7 +29,6 @@ from ndflow.study.manifest import read_record
 from ndflow.study.plan import (
     EVALUATION,
     EVALUATION_RECORD,
-    FIGURES,
     PREPARED,
     PROVENANCE,
     REPORT,
@@ -39,10 +37,9 @@ from ndflow.study.plan import (
     Study,
     reference_name,
 )
-from ndflow.study.prepare_step import PreparationRecord
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES
-from ndflow.subject.records import MapRecord, ScanModel, StudiesRecord, StudyRecord
+from ndflow.subject.records import MapRecord, ScanModel, StudyRecord
 from ndflow.subject.voxels import Voxels, read_voxels
 from ndflow.values import JSON
 
@@ -225,48 +222,6 @@ def _mapped(files: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return {what: found for what, found in files.items() if what not in left_out and found}
 
 
-# ── how a scan was prepared ───────────────────────────────────────────────────────────────────────
-
-_DEPTH = 4  # folders above an image: anat, session, subject, and that of the preparation
-
-
-class PreparedImage(NamedTuple):
-    """What is known about an image that ndflow has prepared.
-
-    Attributes
-    ----------
-    record : of its preparation.
-    picture : for quality control; None if it is not there.
-    """
-
-    record: PreparationRecord
-    picture: Path | None
-
-
-def preparation_of(image: AnyPath, sha256: str | None = None) -> PreparedImage | None:
-    """Return how an image was prepared; None if ndflow has not prepared it.
-
-    That of a copy in the space of a template is that of the image which it is a copy of.
-
-    Parameters
-    ----------
-    image : the file.
-    sha256 : its hash. Somebody may have changed it after it was prepared; then the record is about
-        another image.
-    """
-    path = Path(image)
-    for record_path in (sidecar_of(path), *path.parent.glob("*_desc-preproc_*.json")):
-        try:
-            record = PreparationRecord.read(record_path)
-        except FileError:  # that of somebody else
-            continue
-        if record.outputs.get(path.name) == (sha256 or record.outputs.get(path.name, "")):
-            name = f"{stem(record_path)}.png"
-            places = (folder / FIGURES / name for folder in path.parents[:_DEPTH])
-            return PreparedImage(record, next((place for place in places if place.is_file()), None))
-    return None
-
-
 # ── its report ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -304,11 +259,3 @@ def page_is_current(folder: Path) -> bool:
             return expected.encode() in file.read(1 << 14)
     except OSError:
         return False
-
-
-def list_page(folder: Path, content: bytes) -> None:
-    """Note in the record of a folder that the report there is ours."""
-    kind = StudiesRecord if kind_in(folder / PROVENANCE) == StudiesRecord.kind else StudyRecord
-    record = kind.read(folder / PROVENANCE)
-    listed = record.outputs | {REPORT: hashlib.sha256(content).hexdigest()}
-    replace(record, outputs=listed).write(folder / PROVENANCE, force=True)

@@ -12,16 +12,16 @@ people, such as ``failures.tsv``, are not hashed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.model_files import kind_in, not_ours, outputs_in, outputs_of, read_model
-from ndflow.files.stream import FileHash, all_files, sha256_of
+from ndflow.files.stream import all_files
 from ndflow.files.tables import read_delimited
 from ndflow.image.subject import Subject
 from ndflow.study.bids_names import DATASET_FILES, DESCRIPTION
@@ -34,7 +34,7 @@ from ndflow.study.plan import (
     reference_name,
 )
 from ndflow.study.prepare_step import ALIGNED, MEASURES, STUDY
-from ndflow.study.steps import Step
+from ndflow.study.steps import Problem, Step, altered
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks
 from ndflow.subject.presets import GOVERNED
@@ -184,21 +184,6 @@ def remove_unchanged(folder: Path, names: Iterable[str]) -> None:
                 path.unlink(missing_ok=True)
 
 
-# ── the report ────────────────────────────────────────────────────────────────────────────────────
-
-
-def refuse_foreign_page(path: Path, *, force: bool = False) -> None:
-    """Refuse to replace a report that ndflow did not write; `force` allows an edited one."""
-    record = path.parent / PROVENANCE
-    if not os.path.lexists(path) or not not_ours(record, [path]):
-        return
-    if path.absolute() not in outputs_in(record):
-        raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
-    if not force:
-        cause = "edited since ndflow wrote it"
-        raise FileError(path, cause, "move it elsewhere, or --force to replace it")
-
-
 # ── a finished study ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -212,7 +197,7 @@ class Finding(NamedTuple):
     cause : the same in words.
     """
 
-    problem: Literal["missing", "changed", "foreign"]
+    problem: Problem
     path: str
     cause: str
 
@@ -329,33 +314,13 @@ def _check_record(
     try:
         payload = read_model(record).payload
     except FileError as error:
-        return {str(record)}, [_broken(record, error)]
-    listed = outputs_of(record, payload).items()
-    written = [FileHash(str(path), sha256) for path, sha256 in listed if sha256]
+        return {str(record)}, [Finding("changed", str(record), error.cause)]
+    listed = {path: sha256 for path, sha256 in outputs_of(record, payload).items() if sha256}
     given = payload.get("inputs") or {}
-    read: list[FileHash] = []
     for what, files in given.items() if isinstance(given, dict) else [("reference", given)]:
         known = [file for file in files if isinstance(file, dict) and "file" in file]
         names = inputs.get(what) or [file["file"] for file in known]
         for name, file in zip(names, known, strict=False):
-            path = str(builtin_file(name)) if is_builtin(name) else str(name)
-            read.append(FileHash(path, file["sha256"]))
-    found = [
-        *_compared(written, "checksums differ: not what ndflow wrote"),
-        *_compared(read, "checksums differ: not what was read"),
-    ]
-    return {str(record), *(file.file for file in (*written, *read))}, found
-
-
-def _compared(files: Iterable[FileHash], otherwise: str) -> Iterator[Finding]:
-    """Yield the files that are gone or hold something else, with the words for the latter."""
-    for file in files:
-        try:
-            if sha256_of(file.file) != file.sha256:
-                yield Finding("changed", file.file, otherwise)
-        except FileError as error:
-            yield _broken(Path(file.file), error)
-
-
-def _broken(path: Path, error: FileError) -> Finding:
-    return Finding("changed" if path.exists() else "missing", str(path), error.cause)
+            listed[builtin_file(name) if is_builtin(name) else Path(name)] = file["sha256"]
+    found = [Finding(problem, str(path), cause) for problem, path, cause in altered(listed)]
+    return {str(record), *map(str, listed)}, found

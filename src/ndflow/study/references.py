@@ -288,18 +288,13 @@ def read_reference(path: str, channels: Sequence[str]) -> tuple[Reference, FileH
     if read.kind == "mixture":
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
     known = densities_in(read)
-    names = [*known]
-    if names != [""] and (len(channels) > 1 or channels[0] not in names):
-        cause = f"holds references of {listed(names)}, each by itself, not of {listed(channels)}"
-        hint = f"say which, for example --channels {names[0]}, without --joint"
-        raise FileError(path, cause, hint)
-    part: ReferenceModel = known[channels[0] if names != [""] else ""]  # type: ignore[assignment]
-    found = part.reference
-    if found.mixture.channels != len(channels):
-        cause = f"a reference of {listed(found.channel_names)}, not of {listed(channels)}"
-        hint = "use it with --joint and all of these channels"
-        if found.mixture.channels == 1:
-            hint = "make a joint one: ndflow fit --joint for each subject, then ndflow reference"
+    part = known.get("") or (known.get(channels[0]) if len(channels) == 1 else None)
+    found = part.reference if isinstance(part, ReferenceModel) else None
+    if found is None or found.mixture.channels != len(channels):
+        names = found.channel_names if found is not None else [*known]
+        each = "" if found is not None else ", each by itself"
+        cause = f"holds references of {listed(names)}{each}, not of {listed(channels)}"
+        hint = f"choose with --channels {' '.join(names)}; --joint is for a joint reference"
         raise FileError(path, cause, hint)
     return found, read.file
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from ndflow.errors import FileError
 from ndflow.files.model_files import not_ours, outputs_in, outputs_of, read_model, unlisted
@@ -33,6 +33,7 @@ NEW, OTHERWISE = "new", "made with another version of ndflow"
 _THREADS = 4
 
 Payload = Mapping[str, JSON]  # what the file of a record holds
+Problem = Literal["missing", "changed", "foreign"]  # of a file, see `ndflow.study.manifest`
 
 
 class Key(NamedTuple):
@@ -140,12 +141,19 @@ def look(step: Step, scan: Subject) -> Done | str:
     for record, payload in zip(records, payloads, strict=True):
         if payload.get("fingerprint") != key.fingerprint:
             return _changed(payload, key)
-        for path, sha256 in outputs_of(record, payload).items():
-            if not path.exists():
-                return f"missing: {path.name}"
-            if sha256_of(path) != sha256:
-                return f"changed: {path.name}"
+        for problem, path, _ in altered(outputs_of(record, payload)):
+            return f"{problem}: {path.name}"
     return step.kept(scan, key, payloads)
+
+
+def altered(listed: Mapping[Path, str]) -> Iterator[tuple[Problem, Path, str]]:
+    """Yield the files that are not what a record says: what is wrong, which file, and the cause."""
+    for path, sha256 in listed.items():
+        try:
+            if sha256_of(path) != sha256:
+                yield "changed", path, "its checksum is not the one that was recorded"
+        except FileError as error:
+            yield "changed" if path.exists() else "missing", path, error.cause
 
 
 def _payloads(records: Sequence[Path]) -> list[Payload]:

@@ -2,8 +2,8 @@
 
 ``image`` is required, or one column per channel, called like the channel; ``subject``, ``site``,
 ``mask``, ``lesion``, ``gm``, ``wm`` and ``csf`` are known, in upper or lower case. Any other
-column, such as ``age``, is a covariate; but one that is named almost like a known column, or that
-holds images, was probably meant to be used. Paths are relative to the table. An empty cell and
+column, such as ``age``, is a covariate; but one that holds images was
+probably meant to be used. Paths are relative to the table. An empty cell and
 ``n/a`` both mean that there is no value, and blanks around a value do not count.
 
 ``OUT/scans.tsv`` lists the images of a study in the same way, with more columns (`OURS`): the
@@ -15,11 +15,9 @@ of the user's table with one of these names is not used, and `Listing.unused` sa
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from unicodedata import normalize
 
@@ -38,7 +36,6 @@ OURS = ("name", "output", "sidecar")  # columns of OUT/scans.tsv that we add
 TOGETHER = ("channel", "scan")  # more of them, for several channels
 _OTHER_MEANING = {*FILES, *TEXTS, *OURS} - {"image"}  # no names of channels
 _IMAGES = (".nii", ".mgh", ".hdr", ".img")
-_CLOSE = 0.84  # "masks" is near "mask", but "task", "side" and "age" are near nothing
 _OUR_NAME = "names of ours; rename them to keep them"
 
 Cells = Mapping[str, str]  # of a row, by column, without those that have no value
@@ -129,13 +126,10 @@ def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
         unused["image"] = "the channels have columns of their own"
     warnings = []
     for name in (one for one in columns if one not in taken):
-        holds_images = any(is_image(cells[name]) for _, cells in rows if name in cells)
-        meant = nearest(name) if nearest(name) not in columns else None
-        if holds_images or meant in TEXTS:
-            unused[name] = f"{meant}?" if meant else "holds images"
-            what = "holds images, but is not used" if holds_images else "is only a covariate"
-            hint = f"; rename it to {meant!r} if that is what it is" if meant else ""
-            warnings.append(f"{path}: the column {name!r} {what}{hint}")
+        if any(is_image(cells[name]) for _, cells in rows if name in cells):
+            unused[name] = "holds images"
+            hint = f"rename it if it is one of {', '.join(FILES[1:])}"
+            warnings.append(f"{path}: the column {name!r} holds images, but is not used; {hint}")
     return Listing(scans, str(path), root, str(path), unused, warnings=warnings)
 
 
@@ -161,17 +155,6 @@ def _column_names(path: AnyPath, first: Sequence[str], images: Sequence[str]) ->
         if count > 1:
             raise FileError(path, f"row 1 names the column {name!r} twice", "remove one")
     return names
-
-
-def nearest(name: str) -> str | None:
-    """Return the known column that another may have been meant to be; None if there is none.
-
-    >>> nearest("Masks"), nearest("sites"), nearest("age")
-    ('mask', 'site', None)
-    """
-    word = re.sub(r"[\W_]", "", name.lower())
-    known = [one for one in (*FILES, *TEXTS) if len(one) > 3]
-    return next(iter(get_close_matches(word, known, 1, _CLOSE)), None)
 
 
 def is_image(cell: str) -> bool:
