@@ -36,7 +36,8 @@ from ndflow.population import balancing
 from ndflow.preparation.registration import load_anatomy
 from ndflow.study.finished import read_finished
 from ndflow.study.plan import Study
-from ndflow.study.references import age_doubts, make_references
+from ndflow.study.references import make_references
+from ndflow.study.weights import age_doubts
 from ndflow.subject.records import ScanModel
 from ndflow.transport import PiecewiseLinear, align
 

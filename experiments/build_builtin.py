@@ -96,7 +96,7 @@ def card(chosen: list[dict[str, str]], counts: dict[str, int]) -> dict[str, Any]
 
 def main() -> None:
     reference, words = made_from(Path(sys.argv[1]) if len(sys.argv) > 1 else COHORT)
-    ReferenceModel(reference).write(OUTPUT, force=True, metadata={"card": words})
+    OUTPUT.write_bytes(ReferenceModel(reference).content({"card": words}))
     print(f"wrote {OUTPUT}: {OUTPUT.stat().st_size:,} bytes, {reference}, {reference.tissues}")
 
 

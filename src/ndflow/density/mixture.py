@@ -5,14 +5,10 @@ channels. Posteriors ``r_k ∝ π_k N_k`` are computed by log-sum-exp, because t
 0/0 a few dozen standard deviations out.
 
 With one channel there is a distribution function F, and a *normal score* ``z(x) = Φ⁻¹(F(x))``,
-whose inverse gives quantiles.
-
-Normal scores of a one-channel mixture: ``z(x) = Φ⁻¹(F(x))`` with its distribution function F.
-
-The score is computed from whichever tail is lighter, and from logarithms where that underflows, so
-it keeps its relative precision hundreds of standard deviations out. For a single Gaussian it is a
-straight line, which is why Newton's method inverts it in few steps. Quantiles, and the exact map
-from one mixture to another, are computed by inverting it.
+whose inverse gives quantiles. The score is computed from whichever tail is lighter, and from
+logarithms where that underflows, so it keeps its relative precision hundreds of standard deviations
+out. For a single Gaussian it is a straight line, which is why Newton's method inverts it in few
+steps. Quantiles, and the exact map from one mixture to another, are computed by inverting it.
 """
 
 from __future__ import annotations

@@ -27,9 +27,8 @@ certain. A site must keep `FEWEST` of them, or half of its scans where it has fe
 squares together leave fewer, or are out of reach, only means are balanced; if these are, too, they
 are relaxed, with the smallest r that leaves enough effective scans.
 
-Weights with which a sample has given moments: exponential tilting, or entropy balancing.
-
-With f_i the moments of scan i of n, the weights nearest to uniform with which they have the mean t
+*The equations.* With f_i the moments of scan i of n, the weights nearest to uniform with which they
+have the mean t
 
     minimise KL(w) = Σ_i w_i log(n w_i)   with   Σ_i w_i = 1,   Σ_i w_i f_i = t.               (1)
 

@@ -9,13 +9,12 @@ scans would not take them there: these depend on the proportions, and a scan wit
 have all its tissues too bright. So each scan is aligned by the moments that it would have with the
 mean proportions of the population, ``Σ_g s̄_g q_g``.
 
-Tissue proportions for a scan without tissue maps: those that need the mildest intensity map.
-
-The map from a scan to the target ``t_s = Σ_g s_g p_g`` takes quantiles to quantiles. It is mild if
-these lie on a straight line: ``1 − ρ²``, with ρ the correlation of the quantiles of both, is the
-share of the target's variance that no affine map explains. Contrast and proportions are confounded,
-so this alone would explain contrast by implausible proportions; the proportions of the population
-serve as a prior:
+A scan without tissue maps gets the proportions that need the mildest intensity map
+(`adapted_proportions`). The map from a scan to the target ``t_s = Σ_g s_g p_g`` takes quantiles to
+quantiles. It is mild if these lie on a straight line: ``1 − ρ²``, with ρ the correlation of the
+quantiles of both, is the share of the target's variance that no affine map explains. Contrast and
+proportions are confounded, so this alone would explain contrast by implausible proportions; the
+proportions of the population serve as a prior:
 
     J(s) = 1 − ρ(s)² + λ (s − s̄)ᵀ Σ⁻¹ (s − s̄).                                              (1)
 

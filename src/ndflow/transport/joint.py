@@ -263,16 +263,14 @@ class Meshed(IntensityMap):
         return np.ascontiguousarray(((x - self.low) / self.spacing + _MARGIN).T)
 
     def _mapped(self, x: FloatArray) -> FloatArray:
-        y = np.empty_like(x)
+        y = x.copy()
         for start in range(0, len(x), _BLOCK):
-            y[start : start + _BLOCK] = self._block(x[start : start + _BLOCK])
-        return y
-
-    def _block(self, x: FloatArray) -> FloatArray:
-        near = self.interpolated(x)
-        y = np.empty_like(x)
-        y[near] = self._interpolation(x[near])
-        y[~near] = self.flow._mapped(x[~near])
+            block = y[start : start + _BLOCK]
+            near = self.interpolated(block)
+            block[near], block[~near] = (
+                self._interpolation(block[near]),
+                self.flow._mapped(block[~near]),
+            )
         return y
 
     def _interpolation(self, x: FloatArray) -> FloatArray:

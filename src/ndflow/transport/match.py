@@ -20,7 +20,7 @@ The optimiser works in coordinates (z, θ) that are zero at the start and of ord
 where B is lower triangular, with ``exp(θ_ii / 2)`` on its diagonal and θ_ij below. In one channel
 z is the shift in standard deviations and ``θ = ln(λ/λ0)``.
 
-Choosing components by rules that users write, for example those to freeze.
+Components that stay where they are can be chosen by rules (`components_by_rule`):
 
 | rule                         | chooses                                                      |
 |------------------------------|--------------------------------------------------------------|
