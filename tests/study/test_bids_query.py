@@ -93,8 +93,8 @@ def test_an_image_without_desc_is_preferred(tmp_path: Path) -> None:
         *(
             (["sub-01_run-3_T1w", name], "key-label pairs")
             for name in (
-                *("sub-01_foo_T1w", "sub-01_acq-a-b_T1w", "sub-01_acq-_T1w", "sub-01__T1w"),
-                *("sub-01_run-1_run-2_T1w", "sub-01_acq-ä_T1w", "sub-01_T1w.old.nii.gz"),
+                *("sub-01_foo_T1w", "sub-01_acq-a-b_T1w", "sub-01__T1w", "sub-01_acq-ä_T1w"),
+                *("sub-01_run-1_run-2_T1w", "sub-01_T1w.old.nii.gz"),
             )
         ),
     ],
@@ -107,19 +107,11 @@ def test_names_that_are_no_scans_of_their_own_are_refused(
     assert Path(caught.value.path).name.startswith(given[1])
 
 
-@pytest.mark.parametrize(
-    "relative",
-    [
-        "sub-01/anat/sub-02_T1w.nii.gz",
-        "sub-01/anat/sub-01_ses-a_T1w.nii.gz",
-        "sub-01/ses-a/anat/sub-01_T1w.nii.gz",
-    ],
-)
-def test_a_name_that_contradicts_its_folder_is_refused(tmp_path: Path, relative: str) -> None:
-    root = dataset(tmp_path, relative)
-    with pytest.raises(FileError, match="does not belong in the folder") as caught:
-        find(root)
-    assert caught.value.path == f"{root}/{relative}"
+def test_a_name_that_contradicts_its_folder_is_refused(tmp_path: Path) -> None:
+    for n, wrong in enumerate(("anat/sub-02", "anat/sub-01_ses-a", "ses-a/anat/sub-01")):
+        root = dataset(tmp_path / str(n), f"sub-01/{wrong}_T1w.nii.gz")
+        with pytest.raises(FileError, match=f"{wrong}_T1w.* does not belong in the folder"):
+            find(root)
 
 
 def test_a_folder_stored_elsewhere_is_searched(tmp_path: Path) -> None:
@@ -154,14 +146,6 @@ def test_labels_that_are_not_alphanumeric_are_refused(study: Path, label: str) -
             find(study, **asked)
 
 
-def test_a_real_cohort_has_sites_and_masks(cohort_folder: Path) -> None:
-    scans = find(cohort_folder)
-    images = cohort_folder.glob("sub-*/anat/*_T1w.nii.gz")
-    assert {scan.path for scan in scans} == set(map(str, images))
-    assert len({scan.site for scan in scans}) > 1
-    assert all(scan.mask == scan.path.replace("_T1w", "_desc-brain_mask") for scan in scans)
-
-
 # ── sites and covariates ──────────────────────────────────────────────────────────────────────────
 
 
@@ -175,17 +159,6 @@ def test_the_site_is_read_from_the_usual_columns(tmp_path: Path, column: str) ->
     table = "\n".join([*rows, "sub-03\t9\tn/a", "sub-05\t9\tC\n"])
     given = anat(*(f"sub-0{number}_T1w" for number in range(1, 5)))
     assert sites(dataset(tmp_path, *given, participants=table)) == ["A", "B b", None, None]
-
-
-def test_the_column_may_be_chosen(tmp_path: Path) -> None:
-    table = "participant_id\tsite\tscanner\nsub-01\tA\tPrisma\n"
-    root = dataset(tmp_path, *anat("sub-01_T1w"), participants=table)
-    assert sites(root, "scanner") == ["Prisma"]
-    with pytest.raises(FileError, match=r"no column 'Scanner' .*: participant_id, site, scanner\)"):
-        sites(root, "Scanner")
-    (root / "participants.tsv").unlink()
-    with pytest.raises(FileError, match=r"participants\.tsv: no column 'site' \(there is no table"):
-        sites(root, "site")
 
 
 def test_what_tables_say_about_a_session_takes_precedence(study: Path) -> None:
@@ -206,19 +179,14 @@ def test_what_tables_say_about_a_session_takes_precedence(study: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (b"", r"no column 'participant_id' \(its columns: none\)"),
         (b"participant_id site\nsub-01 A\n", "no column 'participant_id'.*by tabs"),
         (b"participant_id\tsite\nsub-01\tA\nn/a\tB\n", "row 3 has no participant_id"),
         (b"participant_id\tsite\nsub-01\tA\n01\tB\n", "row 3 has 01 again"),
-        (None, "datalad get"),
     ],
 )
-def test_a_damaged_table_is_named(tmp_path: Path, table: bytes | None, message: str) -> None:
+def test_a_damaged_table_is_named(tmp_path: Path, table: bytes, message: str) -> None:
     root = dataset(tmp_path, *anat("sub-01_T1w"))
-    if table is None:
-        (root / "participants.tsv").symlink_to(ANNEXED)
-    else:
-        (root / "participants.tsv").write_bytes(table)
+    (root / "participants.tsv").write_bytes(table)
     with pytest.raises(FileError, match=message) as caught:
         find(root)
     assert caught.value.path == f"{root}/participants.tsv"
@@ -247,12 +215,10 @@ def test_a_mask_beside_the_image_must_have_the_same_entities(tmp_path: Path) -> 
     [
         ("sub-01", ["sub-01_space-MNI_res-2", "sub-01"], "sub-01"),
         ("sub-01", ["sub-01_space-MNI", "sub-01_run-1", "sub-01_ses-a", "sub-02"], None),
-        ("sub-01_space-MNI", ["sub-01"], None),
         ("sub-01_space-MNI", ["sub-01", "sub-01_space-MNI"], "sub-01_space-MNI"),
         ("sub-01_space-MNI_res-2", ["sub-01_space-MNI"], None),
         ("sub-01_run-1", ["sub-01", "sub-01_run-1"], "sub-01_run-1"),
         ("sub-01_acq-x_run-1", ["sub-01", "sub-01_acq-x", "sub-01_acq-y_run-1"], "sub-01_acq-x"),
-        ("sub-01_ses-a_run-1", ["sub-01_ses-a", "sub-01"], "sub-01_ses-a"),
         ("sub-01_ses-a", ["sub-01_ses-b", "sub-01"], "sub-01"),
     ],
 )
@@ -318,22 +284,7 @@ def test_lesion_masks_have_many_names() -> None:
     assert lesion_entities("lesion_mask.nii.gz", "T1w") is None
 
 
-def test_files_of_derivatives_that_are_not_used_are_named(tmp_path: Path) -> None:
-    lesions = ("sub-01_run-1_lesion_roi", "sub-01_run-3_lesion_roi", "sub-02_run-1_lesion_roi")
-    given = ("sub-01_run-1_T1w", "sub-01_run-2_T1w", "sub-02_T1w")
-    root = dataset(tmp_path / "set", *anat(*lesions, *given))
-    found = listing(root, "T1w", dataset(tmp_path / "prep", "sub-01/x"))
-    masks = ends([scan.lesion for scan in found.subjects], "lesion_roi")
-    assert masks == ["sub-01_run-1", None, None]
-    assert "prep: no mask" in found.warnings[0]
-    assert "sub-01_run-3_lesion_roi.nii.gz: a lesion mask (one of 2)" in found.warnings[1]
-
-
 # ── several channels ──────────────────────────────────────────────────────────────────────────────
-
-
-def together(root: Path) -> Listing:
-    return read_dataset(Dataset(str(root), ("T1w", "FLAIR")), joint=True, masks_needed=False)[""]
 
 
 def test_images_of_several_channels_belong_together_by_visit(tmp_path: Path) -> None:
@@ -341,7 +292,8 @@ def test_images_of_several_channels_belong_together_by_visit(tmp_path: Path) -> 
     runs = [f"sub-04_run-{n}_{kind}" for n in (1, 2) for kind in ("T1w", "FLAIR")]
     more = ("sub-03_T1w", "sub-01_acq-x_desc-brain_mask", "sub-04_run-3_T1w")
     root = dataset(tmp_path, *anat(*both, *runs, *more))
-    found = together(root)
+    asked = Dataset(str(root), ("T1w", "FLAIR"))
+    found = read_dataset(asked, joint=True, masks_needed=False)[""]
     expected = ["sub-01", "sub-02_ses-a", "sub-04_run-1", "sub-04_run-2"]
     assert [scan.name for scan in found.subjects] == expected
     assert found.subjects[0].channels == ("T1w", "FLAIR")
@@ -349,5 +301,5 @@ def test_images_of_several_channels_belong_together_by_visit(tmp_path: Path) -> 
     assert found.subjects[0].mask == str(root / mask)
     (warning,) = found.warnings
     assert "left out: sub-03 has no FLAIR, sub-04/anat/sub-04_run-3_T1w.nii.gz fits" in warning
-    apart = read_dataset(Dataset(str(root), ("T1w", "FLAIR")), joint=False, masks_needed=False)
+    apart = read_dataset(asked, joint=False, masks_needed=False)
     assert {name: len(one.subjects) for name, one in apart.items()} == {"T1w": 6, "FLAIR": 4}

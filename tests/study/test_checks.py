@@ -128,10 +128,6 @@ def alike(mean: Any, count: int) -> NDArray[np.float64]:
     return np.tile(np.asarray(mean, np.float64), (count, 1))
 
 
-def named(sites: dict[str, NDArray[np.float64]]) -> set[str]:
-    return {doubt.text.removeprefix("At ").partition(",")[0] for doubt in labeller_doubts(sites)}
-
-
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 30), (3, 8, 20, 50, 1)])
 def test_people_of_one_labeller_are_no_reason_to_warn(sizes: tuple[int, ...]) -> None:
     fired = 0
@@ -161,11 +157,3 @@ def test_the_bound_is_three_standard_deviations_of_people_sites_and_means() -> N
         for factor, warns in ((0.95, 0), (1.05, 1)):
             sites = {"A": alike(MEAN + factor * bound * step, own), "B": alike(MEAN, others)}
             assert len(labeller_doubts(sites)) == warns
-
-
-def test_several_sites_of_another_labeller_are_all_named() -> None:
-    sites = {name: people(12, seed) for seed, name in enumerate("ABCDE")}
-    for name in "BD":
-        sites[name] = sites[name] + CHANGES["WM"]
-    assert named(sites) == {"B", "D"}
-    assert named(dict(reversed(sites.items()))) == {"B", "D"}

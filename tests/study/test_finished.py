@@ -1,7 +1,6 @@
 """Finished studies, read back from their folders."""
 
 import json
-import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +11,7 @@ import pytest
 from studies import read_json
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.evaluation.comparison import check_covariates, covariate_values, shared_scans
+from ndflow.evaluation.comparison import check_covariates, shared_scans
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.study.finished import FinishedStudy, read_finished, results_fingerprint
@@ -130,13 +129,6 @@ def aged(*ages: str | None, tissues: TissueMaps = ALL_MAPS) -> list[Subject]:
         )
         for number, age in enumerate(ages)
     ]
-
-
-def test_a_covariate_is_a_number_or_not_known() -> None:
-    label, (known, unknown) = covariate_values(aged("31.5", None), "age")
-    assert (label, known, math.isnan(unknown)) == ("age", 31.5, True)
-    with pytest.raises(InvalidValueError, match=r"no numbers, .*a covariate with numbers"):
-        covariate_values(aged("old"), "age")
 
 
 def test_a_covariate_that_cannot_be_tested_is_refused() -> None:

@@ -1,12 +1,11 @@
 """Brain masks that a study finds, with a stand-in for the network."""
 
-import sys
 from pathlib import Path
 
 import nibabel
 import numpy as np
 import pytest
-from commands import execute, typed
+from commands import typed
 from deepbet_stand_in import VERSION, StandIn
 from phantoms import AFFINE, head, save
 from studies import read_json, read_tsv, write_tsv
@@ -82,15 +81,3 @@ def test_masks_of_scans_that_fail_or_need_none_are_removed(table: Path, deepbet:
     typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q", "--force")
     assert read_json(out / "maps" / "a_T1w.json")["settings"]["mask"] == "nonzero"
     assert not list((out / "masks").iterdir())
-
-
-def test_without_deepbet_nothing_is_begun(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "deepbet", None)
-    monkeypatch.chdir(table.parent)
-    before = sorted(table.parent.iterdir())
-    assert execute("cohort", "t.tsv", "new", "--mask", "brain", "-q") == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "pip install '.[prepare]'" in line
-    assert sorted(table.parent.iterdir()) == before

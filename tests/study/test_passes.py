@@ -14,7 +14,7 @@ from studies import positive
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Subject, TissueMaps
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.study.plan import Study
 from ndflow.study.run import check_study
@@ -70,11 +70,7 @@ def test_a_scale_changes_the_units_and_nothing_else(study: Runs) -> None:
     ("change", "settings", "message"),
     [
         ({"site": None}, {"options": Options(mode="site")}, r"its site is not known \(row 3\)"),
-        (
-            {"tissues": TissueMaps("c.nii", "g.nii")},
-            {"options": Options(proportions="tissue")},
-            r"not all of its tissues are known \(row 2\)",
-        ),
+        ({}, {"options": Options(proportions="tissue")}, r"not all of its tissues .* \(row 2\)"),
         ({}, {"options": Options(mode="site", method="nyul")}, "by site"),
         ({}, {"options": Options(method="affine", solver="rk4")}, "solver is not an option of"),
         ({}, {"jobs": 0}, "jobs"),

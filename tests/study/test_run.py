@@ -1,14 +1,12 @@
 """``ndflow.cohort`` does what ``ndflow cohort`` does, and how a run is recorded."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import typed
 from studies import Silent, SiteStudy, read_json, results_of
 
 import ndflow
-from ndflow.errors import FileError, InvalidValueError
 from ndflow.study.tasks import Outcome
 
 
@@ -41,19 +39,3 @@ def test_a_run_that_stops_is_recorded_as_unfinished(desk: SiteStudy, tmp_path: P
         path.touch()
     assert ndflow.cohort(desk.table("all"), tmp_path / "out", report=False)[:3] == (6, 1, [])
     assert not any(path.exists() for path in left)
-
-
-@pytest.mark.parametrize(
-    ("keywords", "error"),
-    [
-        ({"dtype": "int16", "scale": "standard"}, InvalidValueError),
-        ({"scale": "target"}, InvalidValueError),
-        ({"reference": "no.json"}, FileError),
-    ],
-)
-def test_wrong_choices_are_refused_before_anything_is_made(
-    desk: SiteStudy, tmp_path: Path, keywords: dict[str, Any], error: Any
-) -> None:
-    with pytest.raises(error):
-        ndflow.cohort(desk.table("all"), tmp_path / "out", report=False, **keywords)
-    assert not (tmp_path / "out").exists()

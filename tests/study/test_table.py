@@ -44,8 +44,6 @@ def test_tabs_commas_and_semicolons_are_understood(
     ("text", "cause"),
     [
         ("scan\tsite\na.nii\tX\n", "row 1 names no column 'image' (its columns: scan, site)"),
-        ("image,site\na.nii,X\n", "row 1 names no column 'image' (its columns: image,site)"),
-        ("image\tsite\tsite\na\tX\tX\n", "row 1 names the column 'site' twice"),
         ("image\tImage\na\tb\n", "row 1 names the column 'image' twice"),
         ("image\tsite\na\tX\n\nb\n", "row 4 has 1 cells instead of 2"),
         ("image\tsite\na\tX\nn/a\tX\n", "row 3 names no image"),
@@ -108,21 +106,9 @@ def test_a_scan_is_named_after_its_image_and_if_need_be_its_person_or_site() -> 
     for other in ("KÖLN", "Ko\u0308ln"):  # which many discs take for the same
         same = (("1/Köln.nii", "01", None), (f"2/{other}.nii", "02", None))
         assert called(*same) == ["01_Köln", f"02_{other}"]
-
-
-@pytest.mark.parametrize(
-    "scans",
-    [
-        [("1/t1.nii", "01", "X"), ("2/t1.nii", "01", "X")],
-        [("1/t1.nii", "01", None), ("2/t1.nii", "02", None), ("01_t1.nii", None, None)],
-        [("1/Köln.nii", None, None), ("2/KÖLN.nii", None, None)],
-    ],
-)
-def test_scans_that_would_be_called_the_same_are_refused(
-    scans: list[tuple[str, str | None, str | None]],
-) -> None:
-    with pytest.raises(FileError, match=rf"{scans[-1][0]}: row .* like that of row 2"):
-        called(*scans)
+    for last in (("2/t1.nii", "01", "X"), ("01_t1.nii", None, None)):
+        with pytest.raises(FileError, match=rf"{last[0]}: row .* like that of row 2"):
+            called(("1/t1.nii", "01", "X"), ("2/t1.nii", "02", "X"), last)
 
 
 # ── several channels, and the list of a study ─────────────────────────────────────────────────────

@@ -1,7 +1,6 @@
 """Covariates of scans, the weights that follow from them, and what they leave."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,13 @@ import pytest
 from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.options import Options
-from ndflow.population.balancing import SiteBalance
 from ndflow.study.plan import Study
 from ndflow.study.weights import (
-    NOT_BALANCED,
-    NOT_KNOWN,
     OTHER_AGES,
-    ScanWeights,
     age_doubts,
     ages_by_site,
-    balance_doubts,
     check_balance,
     columns_of,
-    known_in,
     scan_weights,
 )
 
@@ -35,14 +28,6 @@ def with_covariates(*covariates: Mapping[str, str]) -> list[Subject]:
         Subject(f"{number}.nii", covariates=own, origin=f"row {number + 2}")
         for number, own in enumerate(covariates)
     ]
-
-
-def test_numbers_and_categories_are_told_apart() -> None:
-    listed = with_covariates({"age": "34.5", "sex": "F"}, {"age": "61"}, {"age": "7e1", "sex": "m"})
-    found = columns_of(listed, ["age", "sex"])
-    np.testing.assert_array_equal(found["age"], [34.5, 61, 70])
-    assert found["sex"].tolist() == ["F", "", "m"]
-    assert known_in(found, 3).tolist() == [True, False, True]
 
 
 def test_what_is_no_number_among_numbers_is_refused_by_row() -> None:
@@ -137,30 +122,8 @@ def test_sites_of_different_ages_are_named_and_others_are_not() -> None:
 @pytest.mark.parametrize("column", ["age", "Age", "age_at_scan", "AGE (years)"])
 def test_ages_are_found_by_what_their_column_is_called(column: str) -> None:
     scans = [
-        Subject("a.nii", site="A", covariates={column: "34", "wage": "3"}),
-        Subject("b.nii", site="A", covariates={column: "n.k."}),
-        Subject("c.nii", covariates={column: "50"}),
+        Subject(f"{number}.nii", site=site, covariates={column: age, "wage": "3"})
+        for number, (site, age) in enumerate([("A", "34"), ("A", "n.k."), (None, "50")])
     ]
     name, ages = ages_by_site(scans)
-    assert name == column
-    assert {site: own.tolist() for site, own in ages.items()} == {"A": [34]}
-    assert ages_by_site([Subject("a.nii", site="A", covariates={"wage": "3"})])[1] == {}
-
-
-def test_a_site_that_could_not_be_balanced_is_named_with_what_is_left() -> None:
-    far = SiteBalance(
-        scans=9,
-        effective=5.0,
-        reach="approximate",
-        outside=True,
-        before={"age": 25.7, "sex F": 0.5},
-        after={"age": 31.2, "sex F": 0.55},
-    )
-    good = replace(far, reach="means", outside=False, after={"age": 38.0, "sex F": 0.6})
-    target, sds = {"age": 38.0, "sex F": 0.6}, {"age": 12.0, "sex F": 0.5}
-    found = ScanWeights({"a": 1.0, "b": 0.0}, {"A": far, "B": good}, target, sds)
-    scans = [Subject("a.nii", name="a"), Subject("b.nii", name="b")]
-    doubt, missing = balance_doubts(found, scans, ("age", "sex"))
-    assert doubt.kind == NOT_BALANCED
-    assert doubt.text.startswith("At A, weights change the mean age from 25.7 to 31.2 only: ")
-    assert (missing.kind, missing.text) == (NOT_KNOWN, "Age or sex of 1 scan is not known: b.")
+    assert (name, {site: own.tolist() for site, own in ages.items()}) == (column, {"A": [34]})
