@@ -71,8 +71,7 @@ from ndflow.methods.base import DensityModel, method_called
 from ndflow.methods.modes import Goal
 from ndflow.options import Options
 from ndflow.population import Tissues
-from ndflow.preparation.grid import Map
-from ndflow.preparation.registration import Anatomy, load_anatomy
+from ndflow.preparation.registration import Anatomy, Map, load_anatomy
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references
 from ndflow.subject.presets import Choices, StudyFacts, settled_study

@@ -17,7 +17,7 @@ from scipy.ndimage import center_of_mass
 from studies import contents, read_json, read_tsv, write_tsv
 
 import ndflow
-from ndflow.preparation.grid import WorkingGrid
+from ndflow.preparation.registration import WorkingGrid
 
 PLAIN = ("--no-bias-field", "--tissues", "none")
 MNI = ("--space", "MNI")

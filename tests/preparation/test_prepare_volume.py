@@ -17,8 +17,7 @@ from scipy import ndimage
 from ndflow._version import PREPARATIONS, versions
 from ndflow.errors import FileError
 from ndflow.image.read import read_volume
-from ndflow.preparation.grid import interpolated
-from ndflow.preparation.registration import halved_anatomy
+from ndflow.preparation.registration import halved_anatomy, interpolated
 from ndflow.preparation.volume import prepare_volume
 
 pytest.importorskip("picsl_greedy")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from nibabel.eulerangles import euler2mat
 
-from ndflow.preparation.grid import interpolated
 from ndflow.preparation.registration import (
     aligned_copy,
     halved_anatomy,
+    interpolated,
     resampled,
     template_grid,
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from nibabel.eulerangles import euler2mat
 
-from ndflow.preparation.grid import RESOLUTION, interpolated, voxel_sizes, working_grid
+from ndflow.preparation.registration import RESOLUTION, interpolated, voxel_sizes, working_grid
 
 SLOPE = np.array([0.7, -0.4, 1.1])  # of a ramp in space, per mm
 

@@ -35,8 +35,7 @@ from scipy.interpolate import PchipInterpolator
 from ndflow.errors import FileError
 from ndflow.files.atomic import new_file
 from ndflow.files.stream import GzipWriter
-from ndflow.preparation.grid import Map
-from ndflow.preparation.registration import Anatomy
+from ndflow.preparation.registration import Anatomy, Map
 from ndflow.transport import PiecewiseLinear
 from ndflow.values import FloatArray
 

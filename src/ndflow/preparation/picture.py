@@ -22,7 +22,7 @@ from scipy import ndimage
 
 from ndflow.image.preview import Greys, axes_of, encode_png, side_by_side
 from ndflow.image.volume import Volume
-from ndflow.preparation.grid import Bools, Map
+from ndflow.preparation.registration import Bools, Map
 from ndflow.preparation.volume import PreparedVolume
 from ndflow.values import FloatArray
 

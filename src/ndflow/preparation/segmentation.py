@@ -55,7 +55,7 @@ from scipy import ndimage
 from scipy.special import ndtr
 
 from ndflow.errors import DegenerateDataError
-from ndflow.preparation.grid import Bools, Map
+from ndflow.preparation.registration import Bools, Map
 from ndflow.values import FloatArray
 
 # ── intensities of tissues ────────────────────────────────────────────────────────────────────────

@@ -13,8 +13,15 @@ import numpy as np
 from ndflow.errors import DegenerateDataError, FileError
 from ndflow.image.mask_doubts import LARGEST, SMALLEST, TOO_SMALL, TOO_WIDE
 from ndflow.image.volume import Volume
-from ndflow.preparation.grid import Bools, Map, interpolated, lesion_on_grid, working_grid
-from ndflow.preparation.registration import log_bias_field, register_template
+from ndflow.preparation.registration import (
+    Bools,
+    Map,
+    interpolated,
+    lesion_on_grid,
+    log_bias_field,
+    register_template,
+    working_grid,
+)
 from ndflow.preparation.segmentation import segment
 from ndflow.values import Doubt, FloatArray, Record
 

@@ -65,9 +65,8 @@ from ndflow.preparation.brain import (
     deepbet_version,
     ending_of,
 )
-from ndflow.preparation.grid import Bools, Map
 from ndflow.preparation.picture import preparation_picture
-from ndflow.preparation.registration import TEMPLATE_SPACE, aligned_copy
+from ndflow.preparation.registration import TEMPLATE_SPACE, Bools, Map, aligned_copy
 from ndflow.preparation.volume import (
     Measures,
     PreparedVolume,
