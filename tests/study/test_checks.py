@@ -1,7 +1,6 @@
 """What shows when the scans of a study are compared."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -123,11 +122,6 @@ def people(count: int, seed: int, *, spread: float = 1.0) -> NDArray[np.float64]
     return np.stack([csf, 1 - csf - wm, wm], axis=1)
 
 
-def alike(mean: Any, count: int) -> NDArray[np.float64]:
-    """Return people who are all the same."""
-    return np.tile(np.asarray(mean, np.float64), (count, 1))
-
-
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 30), (3, 8, 20, 50, 1)])
 def test_people_of_one_labeller_are_no_reason_to_warn(sizes: tuple[int, ...]) -> None:
     fired = 0
@@ -155,5 +149,6 @@ def test_the_bound_is_three_standard_deviations_of_people_sites_and_means() -> N
     for own, others in ((1, 1), (4, 10), (50, 50)):
         bound = 3 * np.sqrt((1 + 1 / own + 1 / others) / squared)
         for factor, warns in ((0.95, 0), (1.05, 1)):
-            sites = {"A": alike(MEAN + factor * bound * step, own), "B": alike(MEAN, others)}
+            away = MEAN + factor * bound * step
+            sites = {"A": np.tile(away, (own, 1)), "B": np.tile(MEAN, (others, 1))}
             assert len(labeller_doubts(sites)) == warns

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
 from studies import positive
 
-import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.study.plan import Study
 from ndflow.study.run import check_study
+from ndflow.transport import align
 
 Runs = Callable[..., Any]
 SITES = ("Aachen", "Bonn", "Celle")
@@ -31,14 +31,13 @@ def between(images: dict[str, list[NDArray[Any]]]) -> float:
     return float(np.mean([wasserstein_distance(*pair) for pair in pairs]) / sd)
 
 
-def test_individual_is_what_normalise_does(study: Runs, tmp_path: Path) -> None:
-    done = study()
-    for scan in done.scans[:2]:
-        single = tmp_path / f"{scan.name}.nii.gz"
-        reference = done.folder / "reference.json"
-        ndflow.normalise(scan.image, reference, preset="paper", output=single)
-        assert single.read_bytes() == (done.folder / "images" / single.name).read_bytes()
-        assert ndflow.load(tmp_path / f"{scan.name}.json") == done.load(f"maps/{scan.name}")
+def test_each_map_is_alignment_the_map_of_the_site_and_its_own(study: Runs) -> None:
+    done = study("two-level")
+    for scan in done.scans:
+        imap, before = done.load(f"maps/{scan.name}"), done.before(scan.name)
+        assert imap.maps[:2] == (align(done.model(scan.name)), done.load(f"map_{scan.site}"))
+        inside = before != 0
+        np.testing.assert_allclose(done.after(scan.name)[inside], imap(before[inside]), atol=1e-3)
 
 
 def test_sites_come_closer_than_with_an_alignment_alone(study: Runs) -> None:

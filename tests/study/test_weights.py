@@ -1,6 +1,5 @@
 """Covariates of scans, the weights that follow from them, and what they leave."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +22,11 @@ from ndflow.study.weights import (
 # ── covariates ────────────────────────────────────────────────────────────────────────────────────
 
 
-def with_covariates(*covariates: Mapping[str, str]) -> list[Subject]:
-    return [
-        Subject(f"{number}.nii", covariates=own, origin=f"row {number + 2}")
-        for number, own in enumerate(covariates)
-    ]
-
-
 def test_what_is_no_number_among_numbers_is_refused_by_row() -> None:
-    listed = with_covariates(
-        {"age": "34"}, {"age": "89+"}, {"age": "61"}, {"age": "12"}, {"age": "inf"}
-    )
+    listed = [
+        Subject(f"{row}.nii", covariates={"age": age}, origin=f"row {row}")
+        for row, age in enumerate(("34", "89+", "61", "12", "inf"), 2)
+    ]
     words = r"age are no numbers: '89\+' \(row 3\), 'inf' \(row 6\); correct them, or write n/a"
     with pytest.raises(InvalidValueError, match=words):
         columns_of(listed, ["age"])

@@ -137,19 +137,19 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("when", ["together", "alone"])
-def test_an_interruption_kills_the_workers_and_prints_nothing(
-    tmp_path: Path, processes: Callable[[], list[int]], when: str
+@pytest.mark.parametrize(
+    ("when", "how", "ends"),
+    [
+        ("together", "SIGINT", (0, "stopped\n", "")),
+        ("alone", "SIGINT", (0, "stopped\n", "")),
+        ("together", "SIGKILL", (-signal.SIGKILL, "", "")),
+    ],
+)
+def test_workers_end_with_their_process_which_prints_nothing(
+    tmp_path: Path, processes: Callable[[], list[int]], when: str, how: str, ends: Any
 ) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), when, "SIGINT"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "stopped\n", "")
-    wait_for(lambda: processes() == [])
-
-
-def test_workers_end_with_a_process_that_is_killed(
-    tmp_path: Path, processes: Callable[[], list[int]]
-) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), "together", "SIGKILL"]
-    assert subprocess.run(command, timeout=240, check=False).returncode == -signal.SIGKILL
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), when, how]
+    with (tmp_path / "out").open("w+") as out, (tmp_path / "err").open("w+") as err:
+        code = subprocess.run(command, stdout=out, stderr=err, timeout=240, check=False).returncode
+    assert (code, *((tmp_path / name).read_text() for name in ("out", "err"))) == ends
     wait_for(lambda: processes() == [])
