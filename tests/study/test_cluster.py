@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import typed
@@ -41,14 +42,8 @@ def cluster(folder: Path, workers: int) -> Iterator[Path]:
     processes = []
     with (folder / "log").open("w") as log:
         for command in commands:
-            started = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=log,
-                cwd=folder,
-                start_new_session=True,
-            )
-            processes.append(started)
+            how: dict[str, Any] = {"stdout": log, "stderr": log, "cwd": folder}
+            processes.append(subprocess.Popen(command, start_new_session=True, **how))
             wait(file.exists)
         yield file
         for process in reversed(processes):

@@ -30,8 +30,6 @@ def test_a_study_is_read_back_as_it_was_run(study: Runs) -> None:
     options = Options(range=(0, 1000))
     done = study("site", options=options)
     (run,) = read_finished([done.folder])
-    assert run.name == "out"
-    assert run.study.folder == done.folder
     assert run.study.options == replace(options, mode="site")
     assert (run.study.channel, run.study.given) == ("T1w", None)
     assert (run.record.finished, run.record.done["normalise"], run.record.failed) == (True, 8, 0)
@@ -53,9 +51,6 @@ def test_what_is_no_finished_study_is_refused(copied: Path, tmp_path: Path) -> N
 
     assert "stopped" in refused(finished=False)
     assert "damaged" in refused(settings=record["settings"] | {"method": "magic"})
-    assert "damaged" in refused(settings=[])
-    with pytest.raises(FileError, match="not a folder"):
-        read_finished([tmp_path / "nowhere"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileError, match="holds no study"):
         read_finished([tmp_path / "empty"])

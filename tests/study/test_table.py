@@ -114,16 +114,11 @@ def test_a_scan_is_named_after_its_image_and_if_need_be_its_person_or_site() -> 
 # ── several channels, and the list of a study ─────────────────────────────────────────────────────
 
 
-def channels(person: str, *images: str) -> Subject:
-    """Return a subject with a T1w and a FLAIR image."""
-    return Subject(dict(zip(("T1w", "FLAIR"), images, strict=True)), person=person, origin=person)
-
-
-def test_several_channels_are_named_after_their_images_and_the_subject() -> None:
-    one, two = named([channels("p1", "/a.nii", "/b.nii"), channels("p2", "/c.nii", "/d.nii")])
-    assert (one.name, two.name) == ("p1", "p2")
-    assert [out.image for out in one.outputs.values()] == ["images/a.nii.gz", "images/b.nii.gz"]
-    same = [channels(person, f"/{person}/x/t.nii", f"/{person}/y/t.nii") for person in ("p1", "p2")]
+def test_channels_whose_files_have_the_same_name_are_told_apart() -> None:
+    same = [
+        Subject({"T1w": f"/{p}/x/t.nii", "FLAIR": f"/{p}/y/t.nii"}, person=p, origin=p)
+        for p in ("p1", "p2")
+    ]
     names = [out.name for one in named(same) for out in one.outputs.values()]
     assert names == ["p1_t_T1w", "p1_t_FLAIR", "p2_t_T1w", "p2_t_FLAIR"]
 
@@ -131,27 +126,17 @@ def test_several_channels_are_named_after_their_images_and_the_subject() -> None
 @pytest.mark.parametrize(
     ("text", "shown", "unused"),
     [
-        (
-            "image,mask,gm,site,scan,channel\na.nii,m.nii,g.nii,Köln,1,x\nb.nii,,,,2,y\n",
-            ["T1w"],
-            [],
-        ),
-        (
-            "T1w,FLAIR,mask,subject,scan,age,image\na.nii,b.nii,m.nii,1,x,30,y.nii\n",
-            ["T1w", "FLAIR"],
-            ["scan", "image"],
-        ),
+        ("image,mask,gm,site,scan\na.nii,m.nii,g.nii,Köln,1\nb.nii,,,,2\n", "T1w", ""),
+        ("T1w,FLAIR,subject,scan,age,image\na.nii,b.nii,1,x,30,y.nii\n", "T1w FLAIR", "scan image"),
     ],
 )
-def test_the_scans_of_a_study_read_back(
-    tmp_path: Path, text: str, shown: list[str], unused: list[str]
-) -> None:
+def test_the_scans_of_a_study_read_back(tmp_path: Path, text: str, shown: str, unused: str) -> None:
     """With all covariates, but those that have the names of our columns."""
     (tmp_path / "t.csv").write_text(text)
-    listing = read_table(tmp_path / "t.csv", shown)
-    assert [*listing.unused] == unused
+    listing = read_table(tmp_path / "t.csv", shown.split())
+    assert [*listing.unused] == unused.split()
     scans = named(listing.subjects)
-    assert all(scan.covariates and scan.channels == tuple(shown) for scan in scans)
+    assert all(scan.covariates and scan.channels == tuple(shown.split()) for scan in scans)
     write_study_scans(tmp_path / "scans.tsv", scans)
-    read = read_study_scans(tmp_path / "scans.tsv", shown)
+    read = read_study_scans(tmp_path / "scans.tsv", shown.split())
     assert [replace(one, origin="") for one in read] == [replace(one, origin="") for one in scans]
