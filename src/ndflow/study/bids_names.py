@@ -12,7 +12,6 @@ The BIDS validator (bids-validator-deno) accepts a derivative if each image has 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -289,19 +288,13 @@ def _location(source: Path, folder: Path) -> str:
 
 def _read(path: Path) -> Description:
     try:
-        content = json.loads(
-            read_text(path, max_bytes=_MAX_BYTES), parse_constant=_finite, parse_float=_finite
-        )
+        text = read_text(path, max_bytes=_MAX_BYTES)
+        content = json.loads(text, parse_constant=lambda _: None)  # NaN, which JSON does not have
     except (ValueError, RecursionError) as error:
         raise FileError(path, f"not JSON ({error})", "correct it, or fetch it again") from None
     if not isinstance(content, dict):
         raise FileError(path, "not a JSON object", "correct it, or fetch it again")
     return content
-
-
-def _finite(digits: str) -> float | None:
-    number = float(digits)
-    return number if math.isfinite(number) else None
 
 
 def _write(path: Path, text: str) -> None:

@@ -28,13 +28,12 @@ from ndflow.files.tables import MISSING, read_delimited, refuse_rows
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study import bids_names
 from ndflow.study.bids_names import DESCRIPTION, IMAGES, Entities, check_label, entities_of, natural
-from ndflow.study.table import Listing, taken_names
+from ndflow.study.table import OUR_NAME, Listing, taken_names
 from ndflow.values import listed
 
 _VALIDATOR = "for details, run the BIDS validator: bids-validator-deno"
 _NOT_DATATYPES = ("code", "derivatives", "sourcedata")
 _MAX_LISTED = 10  # labels or names in one message
-_TAKEN_MEANING = "means something else in the list of scans; rename to keep"
 
 
 @dataclass(frozen=True)
@@ -178,8 +177,12 @@ def _listing(
     """Return the subjects in some rows of images."""
     taken = taken_names(several=any(len(row) > 1 for row in rows.values()))
     whole = [_together(name, [one.subject for one in row.values()]) for name, row in rows.items()]
-    if masks_needed:
-        _refuse_lacking_masks(whole, dataset.derivatives)
+    unmasked = [scan.origin for scan in whole if scan.mask is None]
+    for_lesions = len(unmasked) == len(whole) and any(scan.lesion for scan in whole)
+    if masks_needed and dataset.derivatives and unmasked and not for_lesions:
+        cause = f"no mask for {len(unmasked)} of {len(whole)} scans, such as {unmasked[0]}"
+        hint = "add --mask brain, or --mask auto, to find them"
+        raise FileError(next(iter(dataset.derivatives.values())), cause, hint)
     images = [one for row in rows.values() for one in row.values()]
     subjects, unused = [], set()
     for one in whole:
@@ -191,7 +194,7 @@ def _listing(
         subjects,
         dataset.path,
         dataset.root,
-        unused=dict.fromkeys(sorted(unused), _TAKEN_MEANING),
+        unused=dict.fromkeys(sorted(unused), OUR_NAME),
         warnings=[*hints, *_unused_masks(images, dataset)],
     )
 
@@ -226,15 +229,6 @@ def _unused_masks(found: Sequence[_Image], dataset: Dataset) -> list[str]:
     return unused
 
 
-def _refuse_lacking_masks(found: Sequence[Subject], derivatives: Mapping[str, Path]) -> None:
-    """Refuse scans without a mask where derivatives should have them."""
-    unmasked = [scan.origin for scan in found if scan.mask is None]
-    if derivatives and unmasked:
-        cause = f"no mask for {len(unmasked)} of {len(found)} scans, such as {unmasked[0]}"
-        hint = "add --mask brain, or --mask auto, to find them"
-        raise FileError(next(iter(derivatives.values())), cause, hint)
-
-
 def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
     """Return derivatives folders by their names.
 
@@ -244,7 +238,7 @@ def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
 
     Raises
     ------
-    InvalidValueError : if a name is taken, or a path is empty.
+    InvalidValueError : if a name is taken.
 
     Examples
     --------
@@ -257,8 +251,6 @@ def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
         if not equals or Path(text).is_dir():
             name, path = Path(text).absolute().name, text
         name = re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)
-        if not path:
-            raise InvalidValueError(f"--derivatives {text!r} names no folder; give NAME=PATH")
         if name in (bids_names.RAW, *folders):
             cause = "is given twice" if name in folders else "names the dataset itself"
             raise InvalidValueError(

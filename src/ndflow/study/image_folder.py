@@ -50,32 +50,27 @@ def read_folder(source: str, out: Path, pattern: str | None, channel: str) -> Li
     patterns = _IMAGES if pattern is None else (pattern,)
     masks_too = pattern is not None and _NOT_SCANS.search(stem(pattern)) is not None
     skipped: Counter[str] = Counter()
-    found = []
-    for path, reason in _below(folder, out):
-        if reason == _LINKS:
+    scans: list[Subject] = []
+    for path, reason in sorted(_below(folder, out), key=lambda one: str(one[0])):
+        if reason != _LINKS and not any(fnmatch(path.name, one) for one in patterns):
+            continue
+        if not reason and not masks_too and _NOT_SCANS.search(stem(path)):
+            reason = "masks and tissue maps"
+        if reason:
             skipped[reason] += 1
-        elif any(fnmatch(path.name, one) for one in patterns):
-            if not reason and not masks_too and _NOT_SCANS.search(stem(path)):
-                reason = "masks and tissue maps"
-            if reason:
-                skipped[reason] += 1
-            else:
-                found.append(str(path))
-    if not found:
-        cause = f"no image in it is called {' or '.join(patterns)}"
-        if skipped:
-            counts = ", ".join(f"{number} {what}" for what, number in sorted(skipped.items()))
-            cause += f" ({counts} skipped)"
-        raise FileError(folder, cause, "choose another folder or --pattern")
-    scans = []
-    for number, name in enumerate(sorted(found), 1):
-        place = Path(name).parent
+            continue
+        place = path.parent
         if place.name in _DATATYPES:
-            cause = f"the site of {Path(name).name} would be called {place.name}"
+            cause = f"the site of {path.name} would be called {place.name}"
             hint = "for a BIDS dataset use 'ndflow bids'; otherwise give a table with a column site"
             raise FileError(folder, cause, hint)
         site = None if place == folder else place.name.strip()
-        scans.append(Subject({channel: name}, site=site, origin=f"image {number}"))
+        scans.append(Subject({channel: str(path)}, site=site, origin=f"image {len(scans) + 1}"))
+    if not scans:
+        counts = ", ".join(f"{number} {what}" for what, number in sorted(skipped.items()))
+        cause = f"no image in it is called {' or '.join(patterns)}"
+        cause += f" ({counts} skipped)" if counts else ""
+        raise FileError(folder, cause, "choose another folder or --pattern")
     return Listing(scans, source, folder, skipped=skipped)
 
 

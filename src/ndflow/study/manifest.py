@@ -140,11 +140,9 @@ def _refuse_other_settings(study: Study, before: StudyRecord) -> None:
     pairs = [(name, _shown(was[name]), _shown(now[name])) for name in now if name in was]
     changed = [f"{n} {old}, now {new}" for n, old, new in pairs if old != new and n not in unsaid]
     if changed and before.finished:
-        step, what = ("prepare", "scans") if before.is_preparation else ("normalise", "images")
-        count = before.done.get(step, 0) * max(len(before.channels), 1)
         cause = f"holds a finished study with other settings ({'; '.join(changed)})"
-        hint = "--force to replace them, or choose another folder to keep both"
-        raise FileError(study.folder, f"{cause}: {count} {what} would be replaced", hint)
+        hint = "--force to replace its results, or choose another folder to keep both"
+        raise FileError(study.folder, cause, hint)
 
 
 def _shown(value: object) -> str:

@@ -324,8 +324,6 @@ def _tissues(
     """
     known = [scan for scan in scans if isinstance(models[scan.name].tissues, Tissues)]
     tissues: list[Tissues] = [models[scan.name].tissues for scan in known]  # type: ignore[misc]
-    if not ways:
-        return tissue_model(tissues, weights=weights.for_scans(known))
     plain = _plain_target(study, common)
     units = target.units_of(plain, study.options)
 
@@ -334,7 +332,7 @@ def _tissues(
         imap = goal.solve(models[scan.name]).imap
         return imap if units is None else Chain((imap, units.inverse()))
 
-    maps = [to_reference(scan) for scan in known]
+    maps = [to_reference(scan) for scan in known] if ways else None
     return tissue_model(tissues, maps, weights=weights.for_scans(known))
 
 

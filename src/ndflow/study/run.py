@@ -285,7 +285,6 @@ def check_study(study: Study) -> None:
         check_study(study.raw)
     if study.partial:
         return
-    references.check_references(study)
     for scan in study.scans:
         if scan.finds_brain and is_other_contrast(scan.mask_channel):
             words = f"--mask brain finds brains in T1w images, but these are {study.channel}"
@@ -293,9 +292,10 @@ def check_study(study: Study) -> None:
         check_found_mask(scan)
         if study.target_rule.needs_tissue_maps and not scan.tissues.complete:
             raise lacks_tissue_maps(scan)
-        if study.mode.by_site and scan.site is None:
-            hint = "name it in the table or in participants.tsv, or use --mode individual"
+        if scan.site is None and (study.mode.by_site or study.options.balance):
+            hint = "name it in the table or in participants.tsv, or use --mode individual alone"
             raise FileError(scan.path, f"its site is not known ({scan.origin})", hint)
+    references.check_references(study)
 
 
 def _steps(study: Study) -> list[Step]:

@@ -36,7 +36,7 @@ OURS = ("name", "output", "sidecar")  # columns of OUT/scans.tsv that we add
 TOGETHER = ("channel", "scan")  # more of them, for several channels
 _OTHER_MEANING = {*FILES, *TEXTS, *OURS} - {"image"}  # no names of channels
 _IMAGES = (".nii", ".mgh", ".hdr", ".img")
-_OUR_NAME = "names of ours; rename them to keep them"
+OUR_NAME = "names of ours; rename them to keep them"
 
 Cells = Mapping[str, str]  # of a row, by column, without those that have no value
 
@@ -119,7 +119,7 @@ def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
     taken = {"", *images, *taken_names(several=several)}
     root = Path(path).absolute().parent
     scans = [_scan(root, number, cells, shown, taken) for number, cells in rows]
-    unused = {name: _OUR_NAME for name in columns if name in taken - {"", *images, *FILES, *TEXTS}}
+    unused = {name: OUR_NAME for name in columns if name in taken - {"", *images, *FILES, *TEXTS}}
     if any("" in cells for _, cells in rows):
         unused["a column without a name"] = "name it in the first row to keep it"
     if several and "image" in columns:

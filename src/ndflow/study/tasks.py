@@ -410,14 +410,12 @@ def _address(scheduler: str) -> str:
     is_file = path.suffix == ".json" or len(path.parts) > 1 or path.is_file()
     if "://" in scheduler or not is_file:
         return scheduler
-    try:
+    with suppress(ValueError, LookupError, TypeError, RecursionError):
         address = json.loads(read_bounded(scheduler, max_bytes=_MAX_BYTES))["address"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        address = None
-    if not isinstance(address, str):
-        hint = "give the file that dask scheduler --scheduler-file wrote, or tcp://HOST:PORT"
-        raise FileError(scheduler, "not a scheduler file of Dask", hint)
-    return address
+        if isinstance(address, str):
+            return address
+    hint = "give the file that dask scheduler --scheduler-file wrote, or tcp://HOST:PORT"
+    raise FileError(scheduler, "not a scheduler file of Dask", hint)
 
 
 # ── the list of failures ──────────────────────────────────────────────────────────────────────────

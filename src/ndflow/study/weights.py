@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance, balance
 from ndflow.study.plan import Study
@@ -165,9 +165,6 @@ def check_balance(study: Study) -> None:
     if study.given is not None:
         words = "--balance is for references made from these scans, but --reference gives one"
         raise InvalidValueError(f"{words}; leave out one of them")
-    for scan in (scan for scan in study.scans if scan.site is None):
-        hint = "--balance compares sites: name them in the table or in participants.tsv"
-        raise FileError(scan.path, f"its site is not known ({scan.origin})", hint)
     sites = sorted(study.site_counts)
     if len(sites) < 2:
         words = "--balance makes sites alike, but all scans are from one"
