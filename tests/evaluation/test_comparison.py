@@ -11,7 +11,6 @@ from scipy import stats
 from studies import SITES, SMALL
 
 import ndflow
-from ndflow.evaluation.comparison import _levels, _measured
 from ndflow.evaluation.statistics import holm
 from ndflow.evaluation.tissues import TISSUE_ROWS
 
@@ -219,21 +218,3 @@ def test_sites_are_classified_with_references_made_from_training_scans_only(
     )
     p = stats.ttest_rel(ours, affine).pvalue
     assert several["classification"]["flow",]["entropy_p"] == pytest.approx(p)
-
-
-@pytest.mark.parametrize("change", [np.exp, np.rint, np.negative, np.cumsum])
-def test_voxels_are_sorted_again_where_their_order_has_changed(
-    change: Callable[[Array], Array],
-) -> None:
-    generator = np.random.default_rng(0)
-    before = generator.integers(0, 40, 500) / 10
-    shares = generator.dirichlet(np.ones(3), 500).T
-    tissues = [*shares]
-    after = change(before)
-    found = _measured(after, _levels(before, tissues), tissues, None)
-    assert found.distribution.mean() == pytest.approx(after.mean(), rel=0.02)
-    weighted = [(np.average(after, weights=share), share) for share in shares]
-    spread = [np.sqrt(np.average((after - m) ** 2, weights=share)) for m, share in weighted]
-    truth = np.column_stack([[m for m, _ in weighted], spread])
-    assert found.tissues is not None
-    assert found.tissues[:, 3:] == pytest.approx(truth)

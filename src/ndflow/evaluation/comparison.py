@@ -13,17 +13,15 @@ left out of all of them, under every condition, as they were of its density.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import InvalidValueError
 from ndflow.evaluation.classification import (
     FLOORS,
     Lattice,
@@ -41,7 +39,7 @@ from ndflow.evaluation.distribution import (
 from ndflow.evaluation.statistics import covariate_effect
 from ndflow.evaluation.tissues import TISSUE_ROWS, quartiles, weighted_moments
 from ndflow.files.stream import DEFAULT_MAX_BYTES
-from ndflow.image.mask import BRAIN, BoolArray
+from ndflow.image.mask import BoolArray
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.study.finished import (
@@ -52,7 +50,6 @@ from ndflow.study.finished import (
     refuse_other_inputs,
 )
 from ndflow.study.plan import ResultPaths, Study
-from ndflow.study.table import kept_mask
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
 from ndflow.study.weights import columns_of
 from ndflow.subject.records import MapRecord
@@ -171,7 +168,7 @@ def compare(
     notes += [one.message for one in failures]
     shared = [one for one in shared if one.scan.name in seen]
     if len(shared) < 2:
-        raise InvalidValueError("fewer than two scans could be read; there is nothing to compare")
+        raise InvalidValueError(f"fewer than two scans could be read; {failures[0].message}")
     scans = [one.scan for one in shared]
     conditions = _conditions(runs, [seen[scan.name] for scan in scans])
     if conditions[0].tissues is None:
@@ -259,23 +256,6 @@ def counting_voxels(
     return voxels, values, counts
 
 
-class _Levels(NamedTuple):
-    """Which voxels have the same intensity, from the lowest to the highest.
-
-    Attributes
-    ----------
-    one : (levels,), a voxel of each level.
-    of : (n,), the level of each voxel.
-    counts : (levels,), how many voxels there are of each.
-    weights : (levels,) for each tissue, the sum of its probabilities in these voxels.
-    """
-
-    one: NDArray[np.intp]
-    of: NDArray[np.intp]
-    counts: NDArray[np.intp]
-    weights: list[FloatArray]
-
-
 class _ConditionMeasures(NamedTuple):
     """A scan under one condition, see `Condition`.
 
@@ -318,7 +298,7 @@ def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
         source = getattr(scan.tissues, name.lower())
         share, found, _ = probabilities(source, volume, counts, max_bytes)
         tissues.append(share)
-        warnings.extend(found)
+        warnings += found
     mixture = results[0].mixture
     alignment = align(mixture)
     low, high = mixture.quantile(DETERMINED_RANGE).tolist()
@@ -331,50 +311,30 @@ def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
         return own_sd * np.exp(imap.log_det_jacobian(grid))
 
     voxels = values[counts]
-    levels = _levels(voxels, tissues)
     conditions = [
-        _measured(voxels, levels, tissues, None),
-        _measured(alignment(voxels), levels, tissues, slopes(alignment)),
+        _measured(voxels, tissues, None),
+        _measured(alignment(voxels), tissues, slopes(alignment)),
     ]
     for paths, (_, record, _) in zip(shared.paths, results, strict=True):
         refuse_other_inputs(paths, record, files)
         result = read_volume(paths.image, max_bytes=max_bytes)
         refuse_other_image(record, result)
-        if result.spatial_shape != volume.spatial_shape:
-            cause = f"has the shape {result.spatial_shape}, but the scan {volume.spatial_shape}"
-            raise FileError(paths.image, cause, "run the study again")
         after = result.values(result.flat)[counts]
-        if not np.isfinite(after).all():
-            cause = "holds NaN or infinity inside the mask, where the scan does not"
-            raise FileError(paths.image, cause, "run the study again")
-        conditions.append(_measured(after, levels, tissues, slopes(record.map)))
+        conditions.append(_measured(after, tissues, slopes(record.map)))
     lattice = lattice_of(volume, counts, voxels, tissues, alignment)
     return _ScanMeasures(conditions, lattice, warnings)
 
 
-def _levels(voxels: FloatArray, tissues: Sequence[FloatArray]) -> _Levels:
-    _, one, of = np.unique(voxels, return_index=True, return_inverse=True)
-    weights = (np.bincount(of, share, minlength=one.size) for share in tissues)
-    return _Levels(one, of, np.bincount(of), [np.asarray(each, np.float64) for each in weights])
-
-
 def _measured(
-    voxels: FloatArray,
-    before: _Levels,
-    tissues: Sequence[FloatArray],
-    slopes: FloatArray | None,
+    voxels: FloatArray, tissues: Sequence[FloatArray], slopes: FloatArray | None
 ) -> _ConditionMeasures:
-    # An increasing map keeps the levels, so they need not be sorted again; rounding merges some.
-    values = voxels[before.one]
-    same = bool((np.diff(values) > 0).all()) and np.array_equal(values[before.of], voxels)
-    levels = before if same else _levels(voxels, tissues)
-    values = voxels[levels.one]
-    distribution = empirical_distribution(values, levels.counts)
+    """Measure intensities, with the probabilities of the tissues there."""
+    values, level, counts = np.unique(voxels, return_inverse=True, return_counts=True)
+    distribution = empirical_distribution(values, counts)
     if distribution.edges.size > _CORNERS:
         distribution = average_distribution([distribution], points=_CORNERS)
-    found = [
-        [*quartiles(values, weight), *weighted_moments(values, weight)] for weight in levels.weights
-    ]
+    weights = [np.bincount(level, share) for share in tissues]
+    found = [[*quartiles(values, own), *weighted_moments(values, own)] for own in weights]
     return _ConditionMeasures(distribution, np.array(found) if found else None, slopes)
 
 
@@ -396,14 +356,20 @@ class SharedScan:
 
 
 def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
-    """Return the scans that all studies have, in the order of the first."""
+    """Return the scans that all studies have, in the order of the first.
+
+    Whether their images and masks are the same is seen when they are read.
+    """
     shared = []
     by_name = [run.scans for run in runs]
     for name, scan in by_name[0].items():
         if all(name in scans for scans in by_name):
             same = [scans[name] for scans in by_name]
+            if len({one.site for one in same}) > 1:
+                words = f"the site of {name} is not the same in all runs"
+                raise InvalidValueError(f"{words}; compare runs of the same table")
             paths = [run.study.paths(one) for run, one in zip(runs, same, strict=True)]
-            _refuse_disagreement(name, same, paths)
+            # It may be missing in some of them: what it does may be the very question.
             lesion = next((one.lesion for one in same if one.lesion is not None), None)
             shared.append(SharedScan(replace(scan, lesion=lesion), paths))
     if len(shared) < 2:
@@ -411,46 +377,9 @@ def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
     return shared
 
 
-def _refuse_disagreement(name: str, scans: Sequence[Subject], paths: Sequence[ResultPaths]) -> None:
-    """Refuse a scan that is not the same in all studies, or has another mask or site.
-
-    A mask that was found may be another file in each study. A lesion mask may be missing in some of
-    them: what it does may be the very question.
-    """
-    masks = []
-    for scan, own in zip(scans, paths, strict=True):
-        kept = os.path.realpath(own.model.parents[1] / kept_mask(scan.name))
-        mask = os.path.realpath(str(scan.mask)) if scan.mask else "not given"
-        masks.append(BRAIN if mask == kept else mask)
-    known = {
-        "image": [os.path.realpath(scan.path) for scan in scans],
-        "mask": masks,
-        "lesion mask": [os.path.realpath(str(scan.lesion)) for scan in scans if scan.lesion],
-        "site": [scan.site or "not given" for scan in scans],
-    }
-    for what, values in known.items():
-        if len({*values}) > 1:
-            one, other, *_ = sorted({*values})
-            words = f"the {what} of {name} is {one} in one run and {other} in another"
-            raise InvalidValueError(f"{words}; compare runs of the same table")
-
-
-class Covariate(NamedTuple):
-    """A column of the table of scans, as numbers.
-
-    Attributes
-    ----------
-    label : its name; of one with two values, also that which counts as 1.
-    values : of each scan; NaN where it is not known.
-    """
-
-    label: str
-    values: list[float]
-
-
 def check_covariates(scans: Sequence[Subject], names: Sequence[str]) -> None:
     """Refuse covariates that no scan has, that are no numbers, or that cannot be tested."""
-    values = [covariate_values(scans, name).values for name in names]
+    values = [covariate_values(scans, name)[1] for name in names]
     if len({*names}) < len(names):
         raise InvalidValueError(f"covariate: {' '.join(names)}: the same twice; leave one out")
     if names and not all(scan.tissues.complete for scan in scans):
@@ -464,14 +393,17 @@ def check_covariates(scans: Sequence[Subject], names: Sequence[str]) -> None:
             covariate_effect(range(len(scans)), own, sites, others)
 
 
-def covariate_values(scans: Sequence[Subject], name: str) -> Covariate:
-    """Return a covariate of all scans: a number, or one of two words, the second of which is 1."""
+def covariate_values(scans: Sequence[Subject], name: str) -> tuple[str, list[float]]:
+    """Return what a covariate is called, and the number of each scan; NaN where it is not known.
+
+    Of two words, the second is 1, and part of the name.
+    """
     column = columns_of(scans, [name])[name]
     if column.dtype.kind != "U":
-        return Covariate(name, column.tolist())
+        return name, column.tolist()
     levels = sorted({*column.tolist()} - {""})
     if len(levels) != 2:
         words = f"covariate: {name} has values that are no numbers, such as {levels[0]!r}"
         raise InvalidValueError(f"{words}; choose a covariate with numbers, or with two values")
     numbers = {"": math.nan, levels[0]: 0.0, levels[1]: 1.0}
-    return Covariate(f"{name} ({levels[1]})", [numbers[text] for text in column.tolist()])
+    return f"{name} ({levels[1]})", [numbers[text] for text in column.tolist()]

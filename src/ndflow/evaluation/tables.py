@@ -242,11 +242,11 @@ def _covariate(comparison: Comparison) -> list[Row]:
     at = [scan.site or "" for scan in comparison.scans]
     rows = []
     for condition, tissues in _with_tissues(comparison):
-        for place, covariate in enumerate(known):
-            others = [one.values for one in known[:place] + known[place + 1 :]]
+        for place, (label, values) in enumerate(known):
+            others = [one for _, one in known[:place] + known[place + 1 :]]
             for tissue, medians in zip(TISSUE_ROWS, tissues[:, :, 1].T, strict=True):
-                effect = statistics.covariate_effect(medians, covariate.values, at, others)
-                row = {"condition": condition.name, "covariate": covariate.label, "tissue": tissue}
+                effect = statistics.covariate_effect(medians, values, at, others)
+                row = {"condition": condition.name, "covariate": label, "tissue": tissue}
                 rows.append(row | effect._asdict())
     return rows
 
