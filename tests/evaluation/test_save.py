@@ -46,7 +46,6 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     assert next(row["jump"] for row in rows if row["condition"] == "unnormalised") == "n/a"
     record = EvaluationRecord.read(tmp_path / "evaluation.json")
     assert set(record.outputs) == contents(tmp_path).keys() - {"evaluation.json"}
-    assert set(record.outputs) <= set(save.FILES)
     assert "covariate.tsv" in record.outputs
     (tmp_path / "mine.txt").touch()
     ndflow.evaluate(flow, output=tmp_path, force=True, **QUICK)
@@ -64,7 +63,7 @@ def test_a_figure_that_cannot_be_drawn_is_named(
     monkeypatch.setattr(save, "drawings", lambda _: [Drawing("pair", spill)])
     with pytest.raises(NdflowError, match=r"^pair: unexpected OSError: the ink is spilt"):
         ndflow.evaluate(desk.run("flow"), output=tmp_path, **QUICK)
-    assert EvaluationRecord.read(tmp_path / "evaluation.json").results == {}  # not finished
+    assert not any(tmp_path.iterdir())
 
 
 def test_wrong_choices_are_refused_before_anything_is_made(desk: Desk, tmp_path: Path) -> None:

@@ -94,23 +94,8 @@ class SiteClassification(NamedTuple):
     chance: Chance | None
 
 
-class Accuracy(NamedTuple):
-    """How often predictions are right.
-
-    Attributes
-    ----------
-    per_class : the share of correct predictions in each class.
-    pooled : the share of correct predictions among all scans.
-    balanced : the mean over the classes.
-    """
-
-    per_class: dict[str, float]
-    pooled: float
-    balanced: float
-
-
-def accuracy(probabilities: FloatArray, labels: Sequence[str]) -> Accuracy:
-    """Return how often the most probable class is the true one.
+def accuracy(probabilities: FloatArray, labels: Sequence[str]) -> tuple[dict[str, float], float]:
+    """Return how often the most probable class is the true one: in each class, and of all scans.
 
     Parameters
     ----------
@@ -120,14 +105,18 @@ def accuracy(probabilities: FloatArray, labels: Sequence[str]) -> Accuracy:
     Examples
     --------
     >>> accuracy(np.array([[0.9, 0.1], [0.6, 0.4]]), ["a", "b"])
-    Accuracy(per_class={'a': 1.0, 'b': 0.0}, pooled=0.5, balanced=0.5)
+    ({'a': 1.0, 'b': 0.0}, 0.5)
     """
     truth = np.array(labels)
     classes = np.unique(truth)
     right = classes[probabilities.argmax(axis=1)] == truth
     per_class = {str(name): float(right[truth == name].mean()) for name in classes}
-    balanced = float(np.mean(list(per_class.values())))
-    return Accuracy(per_class, float(right.mean()), balanced)
+    return per_class, float(right.mean())
+
+
+def balanced(per_class: Mapping[str, float]) -> float:
+    """Return the mean over classes."""
+    return float(np.mean(list(per_class.values())))
 
 
 def entropy(probabilities: ArrayLike) -> FloatArray:
@@ -174,24 +163,20 @@ def folds(labels: Sequence[str], seed: int, groups: Sequence[str] | None = None)
     >>> [[sites[index] for index in test] for _, test in folds(sites, seed=0)]
     [['a', 'b'], ['a', 'b']]
     """
-    sizes = Counter(labels)
-    for name in sorted(sizes):
-        if sizes[name] < 2:
-            words = f"each site needs at least 2 scans, one for each fold, but {name!r} has 1"
-            raise InvalidValueError(words)
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
     if groups is not None and len(set(groups)) == len(groups):
         groups = None
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-    for attempt in range(_ATTEMPTS):  # with groups, a class may be missing from a training fold
+    attempts = _ATTEMPTS if min(Counter(labels).values()) > 1 else 0
+    for attempt in range(attempts):  # with groups, a class may be missing from a training fold
         splitter = kind(2, shuffle=True, random_state=(seed + attempt) % _SEEDS)
         parts = list(splitter.split(np.zeros(len(labels)), np.array(labels), groups))
         if all({labels[index] for index in train} == set(labels) for train, _ in parts):
             return parts
     raise InvalidValueError(
-        "scans of one subject stay together, so each site needs scans of at least 2 subjects; "
-        "leave out subjects that were scanned at every site"
+        "each site needs scans of at least 2 subjects, one for each fold; leave out smaller sites, "
+        "and subjects that were scanned at every site"
     )
 
 
@@ -315,7 +300,7 @@ def shuffle_accuracy(
     own = shuffled(labels, parts, generator, groups) if number else list(labels)
     forest_seed = int(generator.integers(_SEEDS))
     found = forest_probabilities(features, parts, own, seed=forest_seed, trees=trees)
-    return accuracy(found, own).balanced
+    return balanced(accuracy(found, own)[0])
 
 
 def chance_level(reached: float, by_chance: Sequence[float]) -> Chance:
@@ -381,11 +366,16 @@ def lattice_of(
         may be no probabilities.
     alignment : to zero mean and unit standard deviation.
     """
+    shape, step = volume.spatial_shape, 1
+    while np.prod([-(-length // step) for length in shape]) > _SAMPLED:
+        step += 1
+    every = tuple(slice((step - 1) // 2, None, step) for _ in shape)  # along each axis
 
     def sampled(shown: FloatArray) -> Voxels:
-        picture = np.full(counts.shape, np.nan)
+        picture = np.full(counts.shape, np.nan, np.float32)
         picture[counts] = shown
-        return _sampled(picture.reshape(volume.spatial_shape, order="F"))
+        kept = picture.reshape(volume.spatial_shape, order="F")[every]
+        return kept.ravel(order="F")
 
     painted = None
     if tissues:  # as the tissue maps alone would give it: CSF 0, GM 1, WM 2
@@ -396,17 +386,8 @@ def lattice_of(
     voxels = sampled(values)
     aligned = alignment(voxels).astype(np.float32)
     places = np.rint(np.asarray(volume.affine) / _GRID) * _GRID
-    grid = (volume.spatial_shape, tuple(places.ravel().tolist()))
+    grid = (shape, tuple(places.ravel().tolist()))
     return Lattice(grid, voxels, aligned, painted)
-
-
-def _sampled(picture: FloatArray) -> Voxels:
-    """Return every n-th voxel along each axis, flattened, with n large enough to keep few."""
-    step = 1
-    while np.prod([-(-length // step) for length in picture.shape]) > _SAMPLED:
-        step += 1
-    kept = picture[tuple(slice((step - 1) // 2, None, step) for _ in picture.shape)]
-    return kept.astype(np.float32).ravel(order="F")
 
 
 def ranks_of(voxels: Voxels) -> Voxels:
@@ -535,12 +516,19 @@ def recognise_sites(
     """
     # A scan whose subject is not known counts as another subject.
     subjects = [scan.person or f"scan {scan.name}" for scan in scans]
+    sites = known_sites(scans)
+    if sites is None:
+        words = "no distances between sites, and no classification of sites"
+        return {}, [], [f"{words}: the scans are not from two or more known sites"]
+    if len({one.grid for one in lattices}) > 1:
+        return {}, [], ["no classification of sites: the scans are not in a common space"]
+    common = np.logical_and.reduce([np.isfinite(one.voxels) for one in lattices])
     try:
-        sites, common = _told_apart(scans, lattices)
+        if common.sum() < _FEWEST_VOXELS:
+            raise InvalidValueError("the masks of the scans have too few voxels in common")
         parts = folds(sites, seed, groups=subjects)
     except InvalidValueError as error:
-        distances = "" if known_sites(scans) else "no distances between sites, and "
-        return {}, [], [f"{distances}no classification of sites: {error}"]
+        return {}, [], [f"no classification of sites: {error}"]
     voxels = np.array([one.voxels[common] for one in lattices])
     aligned = np.array([one.aligned[common] for one in lattices])
     painted = [one.painted[common] for one in lattices if one.painted is not None]
@@ -577,21 +565,6 @@ def recognise_sites(
         chance = chance_level(known[0], known[1:]) if known and len(known) == len(called) else None
         classified[name] = SiteClassification(probabilities, chance)
     return classified, failures + lost, notes
-
-
-def _told_apart(
-    scans: Sequence[Subject], lattices: Sequence[Lattice]
-) -> tuple[list[str], NDArray[np.bool_]]:
-    """Return the sites, and the voxels in all masks; refuse scans that voxels cannot tell apart."""
-    sites = known_sites(scans)
-    if sites is None:
-        raise InvalidValueError("the scans are not from two or more known sites")
-    if len({one.grid for one in lattices}) > 1:
-        raise InvalidValueError("the scans are not in a common space")
-    common = np.logical_and.reduce([np.isfinite(one.voxels) for one in lattices])
-    if common.sum() < _FEWEST_VOXELS:
-        raise InvalidValueError("the masks of the scans have too few voxels in common")
-    return sites, common
 
 
 def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:

@@ -60,9 +60,6 @@ if TYPE_CHECKING:
 
 # ── all figures ───────────────────────────────────────────────────────────────────────────────────
 
-FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")  # all there may be
-PANELS = (*(f"tissues_{name}" for name in TISSUE_ROWS), "entropy", "confidence")  # parts of these
-
 _EXPORTS = {"svg": svg, "png": png}
 _BINS = 200
 _ENDS = (0.0005, 0.9995)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,9 +23,9 @@ from ndflow._version import installing
 from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.evaluation.classification import run_followed
 from ndflow.evaluation.comparison import Comparison, compare
-from ndflow.evaluation.figures import FIGURES, PANELS, Drawing, drawings
+from ndflow.evaluation.figures import Drawing, drawings
 from ndflow.evaluation.summary import as_text, overview, sections, verdict
-from ndflow.evaluation.tables import TABLES, tables
+from ndflow.evaluation.tables import tables
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.outputs import check_folder, make_folder
 from ndflow.files.stream import sha256_of
@@ -41,13 +41,6 @@ from ndflow.values import JSON, whole
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
 
 VERDICT = "verdict.txt"
-FILES = (
-    VERDICT,
-    "summary.txt",
-    *(f"{name}.tsv" for name in TABLES),
-    *(f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")),
-    *(f"{name}.svg" for name in PANELS),
-)
 
 _ELSEWHERE = "move it elsewhere, or choose another folder"
 
@@ -102,24 +95,29 @@ def _write(
     judged = verdict(comparison, made)
     whole = as_text(sections(made), comparison.notes)
     evaluation = Evaluation(comparison, folder, f"{judged}\n\n{whole}", judged, overview(made))
-    make_folder(folder)
-    for name in _former(folder):
-        (folder / name).unlink(missing_ok=True)
-    # Should this process be killed, the next one knows whose files these are.
-    EvaluationRecord(outputs=dict.fromkeys(FILES, "")).write(folder / EVALUATION_RECORD, force=True)
-    files = [f"{name}.tsv" for name in made]
-    for name, rows in made.items():
-        cells = ([_cell(part) for part in row.values()] for row in rows)
-        write_table(folder / f"{name}.tsv", list(rows[0]), cells)
     tasks = [Task(one.name, {"self": one}) for one in drawings(comparison)]
     drawn, failures = run_followed(Drawing.files, tasks, "figures", progress, jobs)
     if failures:
         raise NdflowError(failures[0].message)
-    texts = {VERDICT: judged.encode(), "summary.txt": evaluation.text.encode()}
-    for name, content in chain(texts.items(), *(one.items() for one in drawn.values())):
+    contents = {VERDICT: judged.encode(), "summary.txt": evaluation.text.encode()}
+    contents |= ChainMap(*drawn.values())
+    files = [*contents, *(f"{name}.tsv" for name in made)]
+    former = _former(folder)
+    for name in files:
+        if name not in former and os.path.lexists(folder / name):
+            raise FileError(folder / name, "exists, and was not written by ndflow", _ELSEWHERE)
+    make_folder(folder)
+    # Should this process be killed, the next one knows whose files these are.
+    begun = EvaluationRecord(outputs=dict.fromkeys([*former, *files], ""))
+    begun.write(folder / EVALUATION_RECORD, force=True)
+    for name in former:
+        (folder / name).unlink(missing_ok=True)
+    for name, rows in made.items():
+        cells = ([_cell(part) for part in row.values()] for row in rows)
+        write_table(folder / f"{name}.tsv", list(rows[0]), cells)
+    for name, content in contents.items():
         with new_file(folder / name, force=True) as file:
             file.write(content)
-        files.append(name)
     record_failures(folder, None, {"evaluate": comparison.failures})
     EvaluationRecord(
         results={run.name: run.results for run in comparison.runs},
@@ -146,18 +144,14 @@ def add_table(
 
 
 def _former(folder: Path) -> set[str]:
-    """Return the files of an earlier evaluation in a folder; refuse those of anybody else."""
-    former: set[str] = set()
-    if (folder / EVALUATION_RECORD).exists():
-        try:
-            read = EvaluationRecord.read(folder / EVALUATION_RECORD)
-            former = {Path(name).name for name in read.outputs}
-        except FileError as error:
-            raise FileError(error.path, error.cause, _ELSEWHERE) from None
-    for name in FILES:
-        if name not in former and os.path.lexists(folder / name):
-            raise FileError(folder / name, "exists, and was not written by ndflow", _ELSEWHERE)
-    return former
+    """Return the files of an earlier evaluation in a folder."""
+    if not (folder / EVALUATION_RECORD).exists():
+        return set()
+    try:
+        read = EvaluationRecord.read(folder / EVALUATION_RECORD)
+    except FileError as error:
+        raise FileError(error.path, error.cause, _ELSEWHERE) from None
+    return {Path(name).name for name in read.outputs}
 
 
 def _cell(part: float | str | None) -> str | None:

@@ -10,6 +10,7 @@ quoted, and with three scans at least; for tissues, in the tests of their table.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from textwrap import TextWrapper
 from typing import Any, NamedTuple
 
@@ -25,17 +26,15 @@ from ndflow.values import FloatArray, plural
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
 
 _SIGNIFICANT = 0.05
-_LONGEST_NAME = 24  # of a condition, in the overview
 
 # The titles of tables, and how to read them.
 _ABOUT = {
     "recovery": (  # of the demonstration
         "How well the scans agree, measured against the truth",
-        "Spread: where all scans show the same value, by how much their true intensities differ. "
-        "Between sites: W1 of their histograms. Both in standard deviations; less is better. "
-        "Error: distance from a scale that is linear in the true intensities, which no method aims "
-        "at. The tissue maps of auto are those that the scans were made from; auto-without-maps "
-        "was given none.",
+        "Spread: how much true intensities differ where all scans show the same value. Between "
+        "sites: W1 of histograms. Both in standard deviations; less is better. Error: distance "
+        "from a scale linear in the true intensities, which no method aims at. The tissue maps of "
+        "auto are those that the scans were made from; auto-without-maps was given none.",
     ),
     "tissue": (
         "Tissue quartiles",
@@ -51,8 +50,7 @@ _ABOUT = {
     ),
     "sites": (
         "Distances between and within sites",
-        "W1 of histograms, in standard deviations of the average scan; shares of those after "
-        "z-scoring.",
+        "W1 of histograms, in sd of the average scan; shares of those after z-scoring.",
     ),
     "classification": (
         "Site classification by random forests",
@@ -119,7 +117,7 @@ class Section(NamedTuple):
 
 
 def overview(made: Tables) -> str:
-    """Return the most important numbers in a table of at most 100 columns, and how to read it."""
+    """Return the most important numbers in a table, and how to read it."""
     columns: dict[str, dict[str, str]] = {}
     notes = []
     names = dict.fromkeys(row["condition"] for row in made["fitness"])
@@ -131,12 +129,11 @@ def overview(made: Tables) -> str:
             notes.append(f"{title:<9}  {meaning}")
     floors = [floor for floor in FLOORS if floor in columns.get("predicted", ())]
     notes += [f"{f'({floor})':<9}  {_OF_FLOORS[floor]}" for floor in floors]
-    called = {name: _shortened(name) for name in names} | {one: f"({one})" for one in floors}
-    lines = [
-        [short, *(column.get(name, "–") for column in columns.values())]
-        for name, short in called.items()
-    ]
-    return "\n".join([*_aligned([["condition", *columns], *lines]), "", *notes]) + "\n"
+    lines = [["condition", *columns]]
+    for name in (*names, *floors):
+        called = f"({name})" if name in floors else name
+        lines.append([called, *(column.get(name, "–") for column in columns.values())])
+    return "\n".join([*_aligned(lines), "", *notes]) + "\n"
 
 
 def sections(made: Tables) -> list[Section]:
@@ -150,25 +147,21 @@ def sections(made: Tables) -> list[Section]:
 
 def as_text(parts: Sequence[Section], notes: Sequence[str]) -> str:
     """Return sections as plain text."""
-    blocks = []
-    for part in parts:
-        body = _aligned([part.head, *part.rows])
-        blocks.append("\n".join([part.title, part.note, "", *body]))
-    if notes:
-        blocks.append("\n".join(["Not done", *notes]))
+    blocks = [
+        "\n".join([one.title, one.note, "", *_aligned([one.head, *one.rows])]) for one in parts
+    ]
+    blocks += ["\n".join(["Not done", *notes])] if notes else []
     return "\n\n\n".join(blocks) + "\n"
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table, whose columns but the first are aligned to the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    first, *widths = (max(map(len, column)) for column in zip(*lines, strict=True))
+    made = []
+    for name, *cells in lines:
+        padded = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        made.append("  ".join([name.ljust(first), *padded]).rstrip())
+    return made
 
 
 _Cells = Callable[[Sequence[Row]], dict[str, str]]
@@ -236,17 +229,8 @@ def _mean(rows: Sequence[Row], column: str) -> Any:
     return sum(known) / len(known) if known else None
 
 
-def _column(made: Tables, table: str, column: str) -> dict[str, Any]:
-    """Return a column of a table with one row per condition; nothing without the table."""
-    return {row["condition"]: row[column] for row in made.get(table, ())}
-
-
 def _mark(p: float | None, mark: str) -> str:
     return mark if p is not None and p < _SIGNIFICANT else ""
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}"
 
 
 def _cell(part: float | str | None) -> str:
@@ -281,8 +265,8 @@ def verdict(comparison: Comparison, made: Tables) -> str:
         }
         lines = [f"{run.name}, compared with z-scoring alone"]
         for title, sentences in parts.items():
-            lines += [title] if sentences else []
-            lines += [line for sentence in sentences for line in _wrapped(sentence)]
+            if sentences:
+                lines += [title, *chain.from_iterable(map(_wrapped, sentences))]
         blocks.append("\n".join(lines))
     if not blocks:
         blocks.append("There is nothing to compare z-scoring with: give a run of another method.")
@@ -292,8 +276,8 @@ def verdict(comparison: Comparison, made: Tables) -> str:
 def _alike(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
     found = []
     if comparison.sites is not None:
-        between = _column(made, "sites", "between")
-        now, before, raw = (between[name] for name in (run.name, AFFINE, UNNORMALISED))
+        names = (run.name, AFFINE, UNNORMALISED)
+        now, before, raw = (_of(made, "sites", name)[0]["between"] for name in names)
         away = [to_other_sites(one.quantiles, comparison.sites) for one in (run, comparison.affine)]
         word = _word(now - before, away, ("closer together", "further apart"))
         found.append(
@@ -314,20 +298,18 @@ def _alike(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
 
 def _predicted(made: Tables, run: Condition) -> list[str]:
     """Say how well sites are recognised, by chance, and where no intensity map could change it."""
-    found = _column(made, "classification", "balanced")
-    right = {name: f"{share:.0%}" for name, share in found.items()}
-    if run.name not in right or AFFINE not in right:
+    rows = {row["condition"]: row for row in made.get("classification", ())}
+    if run.name not in rows or AFFINE not in rows:
         return []
+    right = {name: f"{row['balanced']:.0%}" for name, row in rows.items()}
     text = f"A random forest recognises sites with a balanced accuracy of {right[run.name]}, "
     text += f"against {right[AFFINE]}"
-    (row,) = _of(made, "classification", run.name)
+    row = rows[run.name]
     if row["chance"] is not None:
         text += f" (chance: {row['chance']:.0%}, p = {row['chance_p']:.2g})"
     words = {RANKS: "by the ranks of their voxels alone", ANATOMY: "by their tissue maps alone"}
     floors = [f"{right[name]} {how}" for name, how in words.items() if name in right]
-    if floors:
-        text += f". Without any difference of intensity, it reaches {' and '.join(floors)}"
-    return [f"{text}."]
+    return [f"{text}. Without any difference of intensity, it reaches {' and '.join(floors)}."]
 
 
 def _cost(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
@@ -344,7 +326,7 @@ def _cost(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
             f"{before:.3g}."
         )
     if "contrast" in made:
-        now, before = (_column(made, "contrast", "dprime")[one.name] for one in both)
+        now, before = (_of(made, "contrast", one.name)[0]["dprime"] for one in both)
         apart = [separabilities(one) for one in both]
         word = _word(now - before, apart, ("less distinct", "more distinct"))
         found.append(
@@ -369,8 +351,15 @@ def _effects(made: Tables, run: Condition) -> list[str]:
     kinds: dict[str, list[str]] = {}
     rows = zip(_of(made, "covariate", run.name), _of(made, "covariate", AFFINE), strict=True)
     for now, before in rows:
+        same = now["correlation"] * before["correlation"] > 0
+        word = {
+            (True, True): "preserved" if same else "reversed",
+            (True, False): "new",
+            (False, True): "lost",
+            (False, False): "not significant",
+        }[now["p"] < _SIGNIFICANT, before["p"] < _SIGNIFICANT]
         kinds.setdefault(now["covariate"], []).append(
-            f"{_kept(now, before)} in {now['tissue']} ({_estimate(now, 'correlation')}, "
+            f"{word} in {now['tissue']} ({_estimate(now, 'correlation')}, "
             f"against {before['correlation']:.2f})"
         )
     return [
@@ -378,15 +367,6 @@ def _effects(made: Tables, run: Condition) -> list[str]:
         f"(95 % interval), is {', '.join(own)}."
         for label, own in kinds.items()
     ]
-
-
-def _kept(now: Row, before: Row) -> str:
-    """Return the word for what became of an effect."""
-    if now["p"] >= _SIGNIFICANT:
-        return "lost" if before["p"] < _SIGNIFICANT else "not significant"
-    if before["p"] >= _SIGNIFICANT:
-        return "new"
-    return "preserved" if now["correlation"] * before["correlation"] > 0 else "reversed"
 
 
 def _look_at(comparison: Comparison, run: Condition) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ndflow.evaluation import sites, statistics
-from ndflow.evaluation.classification import FLOORS, accuracy, entropy
+from ndflow.evaluation.classification import FLOORS, accuracy, balanced, entropy
 from ndflow.evaluation.comparison import (
     AFFINE,
     UNNORMALISED,
@@ -109,16 +109,16 @@ def _classification(comparison: Comparison) -> list[Row]:
     rows = []
     base = comparison.classified.get(AFFINE)
     for condition, (probabilities, chance) in comparison.classified.items():
-        right = accuracy(probabilities, comparison.sites or [])
+        per_class, pooled = accuracy(probabilities, comparison.sites or [])
         bits = entropy(probabilities)
-        row: Row = {"pooled": right.pooled, "balanced": right.balanced}
+        row: Row = {"pooled": pooled, "balanced": balanced(per_class)}
         row["chance"], row["chance_95"], row["chance_p"] = chance or (None,) * 3
         row["entropy"] = float(bits.mean())
         row["confidence"] = float(probabilities.max(axis=1).mean())
         row["entropy_p"] = None
         if base is not None and condition not in (UNNORMALISED, AFFINE, *FLOORS):
             row["entropy_p"] = statistics.paired_t(bits, entropy(base.probabilities)).p
-        rows.append(_joined({"condition": condition}, "site", right.per_class, row))
+        rows.append(_joined({"condition": condition}, "site", per_class, row))
     return rows
 
 
@@ -289,4 +289,3 @@ _MAKERS = {
     "covariate": _covariate,
     "features": _features,
 }
-TABLES = ("fitness", *_MAKERS)  # all there may be
