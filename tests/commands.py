@@ -154,20 +154,10 @@ for words in json.loads(sys.argv[1]):
 """
 
 
-class Measured(NamedTuple):
-    """The exit codes of some commands, the peak memory in bytes after each, and their errors."""
-
-    codes: list[int]
-    peaks: list[int]
-    err: str
-
-
-def measured(*commands: list[object]) -> Measured:
-    """Run commands one after another in one new process, and measure its peak memory."""
+def measured(*commands: list[object]) -> list[tuple[int, int]]:
+    """Run commands in one new process; return their exit codes, and its peak memory after each."""
     words = json.dumps([[str(word) for word in command] for command in commands])
     child = [sys.executable, "-c", _MEASURED, words]
     done = subprocess.run(child, capture_output=True, text=True, timeout=120)
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("measured ")]
-    rows = [[int(part) for part in line[1:]] for line in lines]
-    codes, kilobytes = zip(*rows, strict=True)
-    return Measured(list(codes), [1024 * number for number in kilobytes], done.stderr)
+    return [(int(code), 1024 * int(kilobytes)) for _, code, kilobytes in lines]

@@ -5,11 +5,15 @@ asserts, and takes what is brighter than half of the maximum for the brain. Call
 file, so that those of other processes count too.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from joblib.externals.loky import get_reusable_executor
+
+from ndflow.preparation.brain import _network
 
 VERSION = "1.0.2"
 
@@ -52,54 +56,40 @@ class StandIn:
         self.folder = folder
 
     @property
-    def calls(self) -> int:
-        """How often the network has run."""
-        return len(self._lines())
+    def threads(self) -> list[int]:
+        """How many threads torch had during each call."""
+        path = self.folder / "calls"
+        return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     @property
-    def threads(self) -> dict[str, int]:
-        """How many threads torch had during the last call, and has now."""
-        import torch
-
-        return {"during": int(self._lines()[-1]), "after": torch.get_num_threads()}
-
-    def widen(self) -> None:
-        """Take nearly everything for the brain from now on."""
-        (self.folder / "wide").touch()
-
-    def _lines(self) -> list[str]:
-        path = self.folder / "calls"
-        return path.read_text().splitlines() if path.exists() else []
+    def calls(self) -> int:
+        """How often the network has run."""
+        return len(self.threads)
 
 
 @contextmanager
 def standing_in(folder: Path) -> Iterator[StandIn]:
-    """Put the stand-in into a folder, and the folder first on the path.
-
-    Workers that were started before do not know it, and those that know it must not outlive it.
-    """
-    import sys
-
-    from joblib.externals.loky import get_reusable_executor
-
-    from ndflow.preparation import brain as brain_mask
-
-    get_reusable_executor().shutdown(wait=True)
-    (folder / "deepbet").mkdir(parents=True)
-    (folder / "deepbet" / "__init__.py").write_text("from deepbet.bet import BrainExtraction\n")
-    (folder / "deepbet" / "bet.py").write_text(_BET)
-    (folder / "torch.py").write_text(_TORCH)
-    about = folder / f"deepbet-{VERSION}.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: deepbet\nVersion: {VERSION}\n")
-    brain_mask._network.cache_clear()
+    """Put the stand-in into a folder, and the folder first on the path."""
+    files = {
+        "deepbet/__init__.py": "from deepbet.bet import BrainExtraction\n",
+        "deepbet/bet.py": _BET,
+        "torch.py": _TORCH,
+        f"deepbet-{VERSION}.dist-info/METADATA": f"Name: deepbet\nVersion: {VERSION}\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    _forget()
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in sys.modules if name.split(".")[0] in ("deepbet", "torch")]:
-            patch.delitem(sys.modules, name)
         patch.syspath_prepend(folder)
         patch.setenv("PYTHONPATH", str(folder), prepend=":")
         yield StandIn(folder)
-        for name in [name for name in sys.modules if name.split(".")[0] in ("deepbet", "torch")]:
-            del sys.modules[name]
+        _forget()
+
+
+def _forget() -> None:
+    """Unload both packages, also in workers: those that knew others must not go on."""
     get_reusable_executor().shutdown(wait=True)
-    brain_mask._network.cache_clear()
+    _network.cache_clear()
+    for name in [name for name in sys.modules if name.split(".")[0] in ("deepbet", "torch")]:
+        del sys.modules[name]

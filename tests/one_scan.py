@@ -1,4 +1,4 @@
-"""A scan, a target of another contrast, and the exact map from one to the other."""
+"""A scan, and a target of another contrast."""
 
 from typing import Any
 
@@ -18,11 +18,6 @@ SCAN = head(0)
 OTHER = head(1, tissues=((250.0, 90.0), (520.0, 40.0), (900.0, 70.0)))
 SOURCE, TARGET = fitted(SCAN).mixture, fitted(OTHER).mixture
 TARGET_SD = float(np.sqrt(TARGET.covariance()[0, 0]))
-
-
-def exact_map(source: Any, target: Any, **settings: Any) -> Any:
-    """Return the map that the preset auto finds for a target of one scan."""
-    return ndflow.normalising_map(source, target, **{"objective": "cramer", **settings})
 
 
 # How far a normalised voxel may be from the exact map, in standard deviations of the target:

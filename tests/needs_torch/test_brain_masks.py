@@ -9,7 +9,6 @@ import torch
 from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
 from numpy.typing import NDArray
 
-from ndflow.errors import FileError
 from ndflow.image.read import read_volume
 from ndflow.preparation.brain import brain_mask
 
@@ -63,17 +62,3 @@ def test_the_mask_follows_the_axes(head: Path, found: BoolArray) -> None:
     expected = nibabel.apply_orientation(found, turn)
     assert not np.array_equal(turned.shape, values.shape) or not np.array_equal(turned, values)
     assert dice(brain_mask(read_volume(other)), expected) > 0.999
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (np.zeros((64, 64, 64), np.float32), "finds no brain in it"),
-        (np.random.default_rng(0).normal(size=(64, 64, 64)), "holds [0-9,]+ ml, but brains have"),
-    ],
-    ids=["nothing", "noise"],
-)
-def test_what_is_no_head_is_refused(values: NDArray[np.float64], message: str) -> None:
-    image = nibabel.Nifti1Image(values, np.diag([4.0, 4.0, 4.0, 1.0]))
-    with pytest.raises(FileError, match=message):
-        brain_mask(read_volume(image))

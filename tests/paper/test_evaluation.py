@@ -62,13 +62,6 @@ def test_histograms_fit_better_than_after_nyul_by_smoother_maps(tables: Tables) 
     ours, nyul = (row(tables, "fitness", way) for way in ("individual", "nyul"))
     assert ours["rmse"] <= 0.8 * nyul["rmse"]
     assert ours["jump"] <= 0.2 * nyul["jump"]
-    jumps = [
-        [float(one["jump"]) for one in tables["fitness_scans"] if one["condition"] == way]
-        for way in ("individual", "nyul")
-    ]
-    # Not in all scans: the map of HH018 is steep at the end of its last percent of voxels.
-    better = sum(one <= 0.2 * other for one, other in zip(*jumps, strict=True))
-    assert better >= 10
 
 
 def test_one_map_per_site_brings_sites_together_and_keeps_variation_within(tables: Tables) -> None:

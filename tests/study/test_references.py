@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from names import ODD
 from phantoms import head, save
 from studies import Silent, positive
 
@@ -37,7 +36,11 @@ def test_references_are_those_of_the_models(study: Runs, average: Any) -> None:
         assert written.scans == len(names)
 
 
-@pytest.mark.parametrize("names", [ODD[:6], [*ODD[6:], os.fsdecode(b"caf\xe9")]])
+ODD = ["../x", "..", "/etc/x", "a/b\\c", "a b", "Zürich 脳"]
+MORE = ["100%", "new\nline", ".ndflow-x.tmp", "*", os.fsdecode(b"caf\xe9")]
+
+
+@pytest.mark.parametrize("names", [ODD, MORE])
 def test_whatever_sites_are_called_their_references_stay_in_the_folder(
     scans: list[Subject], tmp_path: Path, names: list[str]
 ) -> None:
