@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.model_files import is_model
 from ndflow.files.stream import identity_of
 
 _UNSAFE = '%/\\:*?"<>|'
@@ -49,8 +48,6 @@ def outputs_for(
     output : the file for one image; or a folder, which need not exist yet for several.
     name_of : gives the name of the result of an image in a folder.
     """
-    for image in filter(is_model, images):
-        raise FileError(image, "a model, where an image is expected", "give .nii.gz, for example")
     place = Path(output)
     as_folder = os.path.isdir(place) or os.fspath(output).endswith(("/", os.sep))  # noqa: PTH112
     if len(images) == 1 and not as_folder:
