@@ -16,7 +16,6 @@ WRONG: list[dict[str, Any]] = [
     *({"freeze": value} for value in ("3", (3,), ("",), ("a", "b", "a"))),
     {"outside": ["zero"]},
     {"dtype": "complex64"},
-    {"force": 1},
     *({"range": value} for value in ((1, 1), (0, 1, 2), 5, (0, np.inf))),
     {"range": (0, 1), "scale": "standard"},
     {"space": "Talairach"},
@@ -60,7 +59,6 @@ def test_expert_options_are_read_from_words() -> None:
         (["objective"], "--set objective: give NAME=VALUE"),
         (["dtype=int16"], "--set dtype=int16: give NAME=VALUE"),  # has an option of its own
         (["average=density"], "--set average=density: give NAME=VALUE"),  # of another step
-        (["solver=rk4", "solver=exact"], "--set solver: given twice"),
         (["landmarks=many"], "landmarks must be a number, not 'many'"),
     ],
 )

@@ -166,7 +166,6 @@ class Options:
         _require(least, "regularisation", "0 or a positive number", self.regularisation)
         count = isinstance(self.landmarks, int) and 2 <= self.landmarks <= 1000
         _require(count, "landmarks", "2 to 1000", self.landmarks)
-        _require(isinstance(self.force, bool), "force", "True or False", self.force)
         _set(
             self,
             balance=_words("balance", self.balance),
@@ -299,8 +298,6 @@ def expert_options(words: Iterable[str], *steps: Step) -> dict[str, Any]:
                 f"--set {word}: give NAME=VALUE, where NAME is one of {', '.join(known)}; "
                 f"--set help explains them"
             )
-        if known[name].name in found:
-            raise InvalidValueError(f"--set {name}: given twice; leave one out")
         found[known[name].name] = _parsed(known[name], value)
     return found
 

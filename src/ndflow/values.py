@@ -98,11 +98,9 @@ class Value(Record):
         """The type that a dictionary names, which must be this class or a subclass."""
         name = data.get("type")
         kind = Value._kinds.get(name) if isinstance(name, str) else None
-        if kind is None or not dataclasses.is_dataclass(kind):
-            raise InvalidValueError(f"{short(name)} is not a type of value that ndflow knows")
-        if not issubclass(kind, cls):
+        if kind is None or not dataclasses.is_dataclass(kind) or not issubclass(kind, cls):
             raise InvalidValueError(
-                f"expected a {cls.__name__}, got a {name}; check that this is the right file"
+                f"expected a {cls.__name__}, got {short(name)}; check that this is the right file"
             )
         unknown = data.keys() - {"type", *(f.name for f in dataclasses.fields(kind))}
         if unknown:
@@ -234,8 +232,7 @@ def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
     """
     try:
         given = np.asarray(value)
-        objects = given.flat if given.dtype.kind == "O" else ()
-        if given.dtype.kind in "USV" or any(isinstance(part, str | bytes) for part in objects):
+        if given.dtype.kind in "USV":
             raise TypeError("it holds text")
         array = np.array(given, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -255,10 +252,10 @@ def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
 
 def positive(value: float, name: str, *, zero: bool = False) -> float:
     """Return `value` as a float if it is finite and positive (or zero, if `zero` is True)."""
-    least = "zero or a positive number" if zero else "a positive number"
     number = real(value, name)
     if number < 0 or (number == 0 and not zero):
-        raise InvalidValueError(f"{name} must be {least}, not {short(value)}")
+        wanted = f"{'zero or ' if zero else ''}a positive number"
+        raise InvalidValueError(f"{name} must be {wanted}, not {short(value)}")
     return number
 
 

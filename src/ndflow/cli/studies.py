@@ -271,7 +271,7 @@ def _write_shared(out: Path, studies: Mapping[str, Study], run: RunOptions) -> i
                 paths = {channel: study.folder / name for channel, study in studies.items()}
                 if all(path.exists() for path in paths.values()):
                     known = {channel: ReferenceModel.read(path) for channel, path in paths.items()}
-                    content = ReferenceModels(tuple(known), known).content()
+                    content = ReferenceModels(known).content()
                     written[out / name] = write_pending(pending, out / name, content)
             earlier = outputs_in(record)
             page = {path: sha256 for path, sha256 in earlier.items() if path.name == REPORT}

@@ -51,12 +51,14 @@ from ndflow.transport import IntensityMap
 
 RecordedMap = dict[str, Any]
 
+_LOCK = Lock()  # of the maps in memory; it stays here where they are sent to other processes
+
 
 class VolumeNormaliser:
     """Find the maps that bring volumes in memory to a reference.
 
     It may be used by several threads at once, and sent to other processes, which then remember
-    maps of their own, or share those in a folder.
+    maps of their own besides those sent, or share those in a folder.
 
     Parameters
     ----------
@@ -98,20 +100,7 @@ class VolumeNormaliser:
         # Everything that maps depend on but voxels.
         parts = [RESULTS, self._options.of("fit", "match"), self._goal.to_dict()]
         self._settings = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-        self._start()
-
-    def _start(self) -> None:
         self._maps: OrderedDict[str, IntensityMap] = OrderedDict()
-        self._lock = Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what belongs to this process: maps in memory, and their lock."""
-        return {k: v for k, v in vars(self).items() if k not in ("_maps", "_lock")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Begin with no maps in memory."""
-        vars(self).update(state)
-        self._start()
 
     def map_of(self, voxels: NDArray[Any], mask: BoolArray | None = None) -> IntensityMap:
         """Return the map of a volume.
@@ -135,7 +124,7 @@ class VolumeNormaliser:
         digest = hashlib.sha256(f"{self._settings} {chosen.dtype.str} ".encode())
         digest.update(chosen.view(np.uint8).data)
         key = digest.hexdigest()
-        with self._lock:
+        with _LOCK:
             known = self._maps.get(key)
             if known is not None:
                 self._maps.move_to_end(key)
@@ -144,7 +133,7 @@ class VolumeNormaliser:
         if imap is None:
             imap = self._found(voxels, mask, chosen)
             self._save(key, imap)
-        with self._lock:
+        with _LOCK:
             self._maps[key] = imap
             while len(self._maps) > self._remember:
                 self._maps.popitem(last=False)

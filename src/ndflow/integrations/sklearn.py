@@ -191,10 +191,7 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         else:
             names = list(getattr(target, "columns", ()))
             if names and names != list(getattr(self, "feature_names_in_", names)):
-                raise InvalidValueError(
-                    "target has other columns than X, or in another order; give it those of X, or "
-                    "target.to_numpy(), which is taken by position"
-                )
+                raise InvalidValueError("target has other columns than X, or in another order")
             sample = check_array(target, dtype=np.float64, input_name="target")
             ones = np.ones(len(sample))
             found = [_density(column, ones, self.truncation) for column in sample.T]

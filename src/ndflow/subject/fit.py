@@ -137,7 +137,6 @@ def fit(
     >>> fitted.mixture.mean().round()
     array([100.])
     """
-    reading = Options(max_bytes=max_bytes)
     chosen: dict[str, Any] = {
         "effective_count": effective_count,
         "concentration": concentration,
@@ -159,7 +158,7 @@ def fit(
         parts = {name: subject.alone(name) for name in subject.channels}
     found = {}
     for name, own in parts.items():
-        counted = count_voxels(own, read_voxels(own, max_bytes=reading.max_bytes))
+        counted = count_voxels(own, read_voxels(own, max_bytes=max_bytes))
         with error_about(own.path, options=True):
             found[name] = density.fit(counted.histogram, **chosen)
     return found if isinstance(data, Mapping) and not joint else next(iter(found.values()))
@@ -282,7 +281,7 @@ def fit_to_file(
             name: fit_subject(subject.alone(name), options=options, tissues=maps)
             for name in subject.channels
         }
-        made = ScanModels(subject.channels, parts)
+        made = ScanModels(parts)
     made.write(output, force=force, inputs=inputs)
     return made
 

@@ -64,7 +64,6 @@ from ndflow.subject.target import (
 from ndflow.subject.voxels import (
     Pieces,
     Voxels,
-    check_found_mask,
     map_voxels,
     read_voxels,
     selection,
@@ -187,12 +186,13 @@ class Result:
         """
         from ndflow.subject.plot import plot_channels, plot_result
 
-        record, histogram = self.record, self.histogram
-        if histogram is None or record.mixture is None or record.target is None:
+        record, mixture = self.record, self.mixture
+        if self.histogram is None or mixture is None or record.target is None:
             raise InvalidValueError("there is no histogram to draw: no density was estimated")
+        goal = record.target.mixture
         if record.channel_names:
-            return plot_channels(histogram, self.imap, record.target.mixture, record.channel_names)
-        return plot_result(histogram, record.mixture, self.imap, self.target)
+            return plot_channels(mixture, self.imap, goal, record.channel_names)
+        return plot_result(self.histogram, mixture, self.imap, goal)
 
 
 def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: Options) -> None:
@@ -488,7 +488,6 @@ def _match(
         options, preset = settled_match(choices, facts, maps=maps)
     method_of(options)  # before the target is read, which takes longer than a wrong option should
     for subject in subjects:
-        check_found_mask(subject)
         check_maps(subject, options)
     target, options = read_target(known or to, to_mask, options=options)
     return [Match(subject, target, options, preset) for subject in subjects]
@@ -731,7 +730,6 @@ def apply_map(
     command : what the user typed, for the record.
     """
     saved, name, files = _read_map(imap, subject.channels)
-    check_found_mask(subject)
     inputs = subject.files() | names_of(files)
     check_results(outputs.values(), inputs, options=options)
     voxels = read_voxels(subject, max_bytes=options.max_bytes)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ndflow.density import GaussianMixture, Histogram, trimmed
+from ndflow.density import GaussianMixture, Histogram
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.evaluation.distribution import empirical_distribution
 from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves, scan_figure
 from ndflow.figures.joint import JointVoxels, joint_figure
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
-from ndflow.values import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +25,7 @@ def plot_result(
     histogram: Histogram,
     mixture: GaussianMixture,
     imap: IntensityMap,
-    target: GaussianMixture | None,
+    target: GaussianMixture,
 ) -> Figure:
     """Draw a scan from its histogram alone: that of the result follows from the map."""
     levels, counts = histogram.values[:, 0], histogram.counts
@@ -37,21 +36,18 @@ def plot_result(
     components = mixture.component_densities(x)
     map_y, log_slope = imap.with_log_det_jacobian(x)
     y = np.linspace(map_y[0], map_y[-1], _POINTS)
-    # What the alignment alone would do: from the scan's mean and sd to the result's.
-    mean, sd = after.mean(), after.sd()
-    if target is not None:
-        mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
-    fit = FitCurves(y, after.density(midpoint_edges(y)))
-    if target is not None:
-        fit = fit._replace(
-            target=np.exp(target.logpdf(y)),
-            quantiles=after.quantile(QUANTILE_LEVELS),
-            target_quantiles=target.quantile(QUANTILE_LEVELS),
-        )
+    # What the alignment alone would do: from the scan's mean and sd to the target's.
+    mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
     return scan_figure(
         DensityCurves(x, before.density(midpoint_edges(x)), components.sum(axis=0), components),
         MapCurves(x, map_y, np.exp(log_slope), mean + sd * align(mixture)(x)),
-        fit,
+        FitCurves(
+            y,
+            after.density(midpoint_edges(y)),
+            target=np.exp(target.logpdf(y)),
+            quantiles=after.quantile(QUANTILE_LEVELS),
+            target_quantiles=target.quantile(QUANTILE_LEVELS),
+        ),
     )
 
 
@@ -61,7 +57,7 @@ _SAMPLE = 40_000
 
 
 def plot_channels(
-    own: Histogram | GaussianMixture,
+    own: GaussianMixture,
     imap: IntensityMap,
     target: GaussianMixture,
     names: Sequence[str],
@@ -70,17 +66,13 @@ def plot_channels(
 
     Parameters
     ----------
-    own : the joint histogram of the voxels that counted, or the density estimated from it.
+    own : the joint density of the subject.
     imap : their map.
     target : the joint density that they were brought to, in the units of the result.
     names : of the channels.
     """
     generator = np.random.default_rng(0)
-    if isinstance(own, Histogram):
-        own = trimmed(own)
-        voxels = _sample(own, generator)
-    else:
-        voxels = own.sample(_SAMPLE, generator)
+    voxels = own.sample(_SAMPLE, generator)
     before, after = (np.sqrt(np.diagonal(one.covariance())) for one in (own, target))
     mapped, log_det = imap.with_log_det_jacobian(voxels)
     return joint_figure(
@@ -92,12 +84,3 @@ def plot_channels(
             target=(target.sample(_SAMPLE, generator) - target.mean()) / after,
         )
     )
-
-
-def _sample(cells: Histogram, generator: np.random.Generator) -> FloatArray:
-    """Return points with the density of a joint histogram, spread evenly over its cells."""
-    below = np.cumsum(cells.counts) / cells.total
-    which = np.searchsorted(below, (np.arange(_SAMPLE) + 0.5) / _SAMPLE)
-    within = generator.uniform(-0.5, 0.5, size=(_SAMPLE, cells.channels))
-    points: FloatArray = cells.values[np.minimum(which, len(below) - 1)] + within * cells.widths
-    return points

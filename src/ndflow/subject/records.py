@@ -16,7 +16,7 @@ so they live here and not in `ndflow.files`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -347,18 +347,16 @@ class ScanModels(FileRecord):
 
     Attributes
     ----------
-    channel_names : what each channel shows, in order.
-    mixtures : what is known about each of them, as in a file of its own.
+    mixtures : what is known about each of them, by name, as in a file of its own.
     """
 
     kind: ClassVar[str] = "mixtures"
 
-    channel_names: tuple[str, ...]
     mixtures: dict[str, ScanModel]
 
     def __post_init__(self) -> None:
-        """Check that there is one for each channel."""
-        _check_channels(self.channel_names, {n: o.mixture for n, o in self.mixtures.items()})
+        """Check that each is of one channel."""
+        _check_alone(one.mixture for one in self.mixtures.values())
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -377,25 +375,20 @@ class ReferenceModels(FileRecord):
 
     Attributes
     ----------
-    channel_names : what each channel shows, in order.
-    references : the reference of each, as in a file of its own.
+    references : the reference of each, by name, as in a file of its own.
     """
 
     kind: ClassVar[str] = "references"
 
-    channel_names: tuple[str, ...]
     references: dict[str, ReferenceModel]
 
     def __post_init__(self) -> None:
-        """Check that there is one for each channel."""
-        known = {name: one.reference.mixture for name, one in self.references.items()}
-        _check_channels(self.channel_names, known)
+        """Check that each is of one channel."""
+        _check_alone(one.reference.mixture for one in self.references.values())
 
 
-def _check_channels(names: Sequence[str], mixtures: Mapping[str, GaussianMixture]) -> None:
-    if len({*names}) != len(names) or {*names} != {*mixtures}:
-        raise InvalidValueError("channel_names must name each channel once, and no other")
-    if any(mixture.channels != 1 for mixture in mixtures.values()):
+def _check_alone(mixtures: Iterable[GaussianMixture]) -> None:
+    if any(mixture.channels != 1 for mixture in mixtures):
         raise InvalidValueError("each must be a density of one channel")
 
 
@@ -403,11 +396,9 @@ def densities_in(read: ModelFile) -> dict[str, ScanModel] | dict[str, ReferenceM
     """Return what a file knows about each channel by itself, or about all together under ``""``."""
     path = read.file.file
     if read.kind == ScanModels.kind:
-        scans = ScanModels.of_payload(path, read.payload)
-        return {name: scans.mixtures[name] for name in scans.channel_names}
+        return ScanModels.of_payload(path, read.payload).mixtures
     if read.kind == ReferenceModels.kind:
-        references = ReferenceModels.of_payload(path, read.payload)
-        return {name: references.references[name] for name in references.channel_names}
+        return ReferenceModels.of_payload(path, read.payload).references
     if read.kind == ReferenceModel.kind:
         return {"": ReferenceModel.of_payload(path, read.payload)}
     scan = ScanModel.of_payload(path, read.payload)
@@ -492,9 +483,9 @@ def _record_of(model: Model | Fit | Models) -> FileRecord:
         parts: dict[str, Any] = {str(name): _record_of(one) for name, one in model.items()}
         kinds = {type(one) for one in parts.values()}
         if kinds == {ScanModel}:
-            return ScanModels(tuple(parts), parts)
+            return ScanModels(parts)
         if kinds == {ReferenceModel}:
-            return ReferenceModels(tuple(parts), parts)
+            return ReferenceModels(parts)
         raise InvalidValueError(
             "model must be mixtures or references by channel, not both, nor others"
         )

@@ -283,7 +283,7 @@ def write_reference(
             channel_names=own,
         )
         made[key] = ReferenceModel(reference, inputs)
-    record = made[""] if "" in made else ReferenceModels(first.channel_names, made)
+    record = made[""] if "" in made else ReferenceModels(made)
     record.write(output, force=force, inputs=sources)
 
 
