@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +31,7 @@ from ndflow.reporting import channel_section, preparation_section, scan_section
 from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry
 from ndflow.reporting.density_section import headline, populations, site_entries
 from ndflow.reporting.evaluation_section import evaluation_section
-from ndflow.reporting.methods_text import cited, facts, methods_paragraph
+from ndflow.reporting.methods_text import cited, facts, methods_paragraph, study_facts
 from ndflow.reporting.montage import montage, shared_windows, thumbnail
 from ndflow.reporting.page import niivue, render
 from ndflow.reporting.preparation_section import PreparedImage, preparation_of
@@ -287,7 +286,7 @@ def _study_page(
         windows=windows,
         methods=methods_paragraph(run, named, masks, steps),
         citation=cited(run.study, masks, steps),
-        facts=facts(run, len(read_failures(folder))),
+        facts=study_facts(run, len(read_failures(folder))),
         preparation=preparation_section.section(records),
         doubts=run.record.of_study,
         **evaluation_section(folder / EVALUATION, run.results),
@@ -315,11 +314,11 @@ def _channels_page(run: FinishedStudy, sample: int, progress: Progress) -> Page:
         wide_densities=True,
         columns=channel_section.COLUMNS,
         methods=channel_section.METHODS,
-        facts=_facts(
+        facts=facts(
             record,
-            ("Channels", ", ".join(names)),
-            ("Subjects", f"{done} normalised, {len(read_failures(folder))} failed"),
-            ("Reference", record.reference or "made from these subjects"),
+            Channels=", ".join(names),
+            Subjects=f"{done} normalised, {len(read_failures(folder))} failed",
+            Reference=record.reference or "made from these subjects",
         ),
         **_evaluations(run),
     )
@@ -369,7 +368,7 @@ def _prepared_page(folder: Path, sample: int, progress: Progress) -> Page:
         f"{_were(len(scans), 'scan')} prepared",
         entries,
         columns=preparation_section.COLUMNS,
-        facts=_facts(record, ("Scans", f"{len(scans)} prepared, {failed} failed")),
+        facts=facts(record, Scans=f"{len(scans)} prepared, {failed} failed"),
         preparation=preparation_section.section([one.record for *_, one in scans]),
         done="prepared",
     )
@@ -405,16 +404,6 @@ def _page(folder: Path, said: Headline | str, scans: Sequence[ScanEntry], **part
 
 def _were(count: int, noun: str) -> str:
     return f"{plural(count, noun)} {'was' if count == 1 else 'were'}"
-
-
-def _facts(record: StudyRecord, *own: tuple[str, str]) -> list[tuple[str, str]]:
-    """Return what was run, as pairs of a name and a value."""
-    return [
-        ("Command", shlex.join(record.command)),
-        *own,
-        ("Settings", ", ".join(f"{name} {value}" for name, value in record.settings.items())),
-        ("Versions", ", ".join(f"{name} {one}" for name, one in record.versions.items())),
-    ]
 
 
 def _prepared(scans: Sequence[scan_section.ScanSummary]) -> dict[str, PreparedImage]:

@@ -13,7 +13,7 @@ from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
 from ndflow.subject.records import StudyRecord
 from ndflow.subject.target import SCALES
-from ndflow.values import plural
+from ndflow.values import JSON, plural
 
 _MASKS = {
     "given": "inside its mask",
@@ -39,40 +39,43 @@ _DONE = {
 }
 
 
-def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
-    """Return what was run, as pairs of a name and a value; `failed` counts scans."""
+def facts(record: StudyRecord, **own: str) -> list[tuple[str, str]]:
+    """Return what was run, as pairs of a name and a value; empty ones are left out."""
+    settings = [
+        f"{name.replace('_', ' ')} {_value(one)}"
+        for name, one in record.settings.items()
+        if one not in (None, [])
+    ]
+    known = {
+        "Command": shlex.join(record.command),
+        **own,
+        "Preset": record.preset.text if record.preset else "",
+        "Settings": ", ".join(settings),
+        "Balance": _effective(record),
+        "Versions": ", ".join(f"{name} {number}" for name, number in record.versions.items()),
+    }
+    return [(name.replace("_", " "), text) for name, text in known.items() if text]
+
+
+def study_facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
+    """Return what was run in a study; `failed` counts scans."""
     study, record = run.study, run.record
-    done = len(study.scans)
     named = [f"{name} ({count})" for name, count in study.site_counts.items()]
-    fitted = record.done.get("fit", done)
+    fitted = record.done.get("fit", len(study.scans))
     fitted -= sum(own.unknown for own in record.balance.values())
     lesions = sum(scan.lesion is not None for scan in study.scans)
-    return [
-        ("Command", shlex.join(record.command)),
-        ("Scans", f"{done} normalised, {failed} failed"),
-        ("Sites", ", ".join(named) or "not named"),
-        *([("Lesion masks", f"of {plural(lesions, 'scan')}")] if lesions else []),
-        ("Images", "not named" if study.channel == ANY_CHANNEL else study.channel),
-        *([("Preset", record.preset.text)] if record.preset else []),
-        ("Settings", ", ".join(_settings(study))),
-        ("Reference", "given" if study.given else f"made from {fitted} scans"),
-        *([("Balance", _effective(record))] if record.balance else []),
-        ("Versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
-    ]
+    return facts(
+        record,
+        Scans=f"{len(study.scans)} normalised, {failed} failed",
+        Sites=", ".join(named) or "not named",
+        Lesion_masks=f"of {plural(lesions, 'scan')}" if lesions else "",
+        Images="not named" if study.channel == ANY_CHANNEL else study.channel,
+        Reference="given" if study.given else f"made from {fitted} scans",
+    )
 
 
-def _settings(study: Study) -> list[str]:
-    options = study.options
-    words = [f"method {options.method}", f"mode {study.mode.name}", *study.method.options(options)]
-    if not study.given or study.mode.by_site:
-        words.append(f"average {options.average}")
-    if options.balance:
-        words.append(f"balance {' '.join(options.balance)}")
-    words.append(f"effective count {options.effective_count:g}")
-    if options.range is not None:
-        words.append(f"range {options.range[0]:g} to {options.range[1]:g}")
-    last = {"scale": options.scale, "outside": options.outside, "dtype": options.dtype}
-    return [*words, *(f"{name} {value}" for name, value in last.items() if value)]
+def _value(one: JSON) -> str:
+    return " ".join(map(str, one)) if isinstance(one, list) else str(one)
 
 
 def methods_paragraph(

@@ -25,11 +25,7 @@ from ndflow.methods.base import DensityModel
 from ndflow.methods.ndflow import chosen_density
 from ndflow.reporting.content import Column, ScanEntry, Slices, Volumes
 from ndflow.study.checks import NO_SITE
-from ndflow.study.finished import (
-    read_raw_voxels,
-    refuse_other_image,
-    refuse_other_inputs,
-)
+from ndflow.study.finished import read_raw_voxels, refuse_other_image, refuse_other_inputs
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap, align
@@ -110,11 +106,6 @@ class ScanSummary:
             found[condition] = y, np.exp(log_density - log_slope)
         return found
 
-    @property
-    def excluded_ml(self) -> float | None:
-        """The volume that was excluded as a lesion; None where it is not known."""
-        return self.model.voxels.excluded_ml if self.model.voxels else None
-
 
 def curves_of(scan: ScanSummary, target: GaussianMixture) -> dict[str, list[float]]:
     """Return what the page draws for a scan, see `ScanEntry`.
@@ -182,7 +173,7 @@ def scan_entry(
         voxels.fitted if voxels else None,
         scan.model.mixture.components,
         scan.model.misfit,
-        scan.excluded_ml,
+        voxels.excluded_ml if voxels else None,
     ]
     return ScanEntry(
         scan.scan.name,
@@ -190,27 +181,8 @@ def scan_entry(
         cells[: len(columns)],  # that of lesions is the last
         doubts,
         curves=curves_of(scan, target),
-        notes=[*([choice.sentence()] if choice else []), *_excluded(scan)],
+        notes=[choice.sentence()] if choice else [],
     )
-
-
-def _excluded(scan: ScanSummary) -> list[str]:
-    """Return a sentence about the lesion mask of a scan, if it has one."""
-    counts = scan.model.voxels
-    if not scan.scan.lesion or counts is None:
-        return []
-    if not counts.excluded:
-        return ["It has a lesion mask, but none of its voxels is inside the brain mask."]
-    share = counts.excluded / (counts.fitted + counts.excluded + counts.outliers)
-    volume = "" if counts.excluded_ml is None else f" ({_ml(counts.excluded_ml)} ml)"
-    return [
-        f"Excluded as a lesion: {counts.excluded:,} voxels{volume}, {share:.1%} of those inside "
-        f"the mask. They are mapped, but nothing was estimated from them."
-    ]
-
-
-def _ml(volume: float) -> str:
-    return f"{volume:,.0f}" if volume >= 10 else f"{volume:.2g}"
 
 
 def preview_of(path: Path) -> Preview | None:
