@@ -64,12 +64,6 @@ def out(study: SiteStudy, tmp_path: Path) -> Path:
     return shutil.copytree(study.folder / "out", tmp_path / "out")
 
 
-@pytest.fixture
-def work(study: SiteStudy, tmp_path: Path) -> Path:
-    """A copy of scans, table ``all.tsv`` and results ``out``, all of which may be changed."""
-    return shutil.copytree(study.folder, tmp_path / "work")
-
-
 @pytest.fixture(scope="session")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A subject with two channels, and references of each channel and of both together."""

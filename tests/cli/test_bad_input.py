@@ -24,16 +24,13 @@ normalise --to {target} -o {new} → IMAGES
 normalise --mask {mask} {scan} --to {target} -o {new} → IMAGES
 normalise {scan} -o {new} → --to
 normalise {scan} --to {target} → --output
-apply {scan} -o {new} → --map
 apply {scan} {second} --map {map} -o {new} → 2
 reference -o {json} → SOURCES
 {normalise} --scale x → --scale
 {normalise} --set outside=x → outside
 {normalise} --method x → --method
 {normalise} --dtype complex64 → --dtype
-{normalise} --range 1 → --range
 {normalise} --range 1 0 → range
-{normalise} --range 0 inf → range
 {normalise} --range 0 1 --scale standard → range | scale
 {normalise} --set regularisation=-1 → regularisation
 {normalise} --set effective-count=nan → effective_count
@@ -56,20 +53,12 @@ normalise {scan} {second} --to {target} -o {new} → {new} | folder
 normalise {scan} {scan} --to {target} -o {out} → {scan} | twice
 normalise {scan} {twin} --to {target} -o {out} → {twin} | {scan}
 normalise {gone} --to {target} -o {new} → {gone}: no such file
-normalise {scan} --to {gone} -o {new} → {gone}: no such file
 {normalise} --mask {gone} → {gone}: no such file
-{normalise} --exclude {gone} → {gone}: no such file
 apply {scan} --map {gone} -o {new} → {gone}: no such file
-reference {scan} {gone} -o {json} → {gone}: no such file
-normalise {cut} --to {target} -o {new} → {cut} | again
 normalise {scan} --to {cut} -o {new} → {cut} | again
 {normalise} --mask {cut} → {cut} | again
-{normalise} --exclude {cut} → {cut} | again
-normalise {scan} --to {second} --to-mask {cut} -o {new} → {cut} | again
 fit {cut} -o {json} → {cut} | again
-reference {target} {cut} -o {json} → {cut} | again
 apply {cut} --map {map} -o {new} → {cut} | again
-apply {scan} --map {map} --mask {cut} -o {new} → {cut} | again
 fit {flipped} -o {json} → {flipped} | damaged
 fit {html} -o {json} → {html} | NIfTI
 fit {empty} -o {json} → {empty} | empty
@@ -82,22 +71,17 @@ fit {zero} -o {json} → {zero} | mask
 fit {two} -o {json} → {two} | two values
 fit {few} -o {json} → {few} | 99 | 100
 fit {background} -o {json} → {background} | --mask
-normalise {scan} --to {constant} -o {new} → {constant} | 7
 {normalise} --mask {shape} → {shape} | resample
 {normalise} --mask {moved} → {moved} | voxels away
 {normalise} --mask {nothing} → {nothing} | empty
 {normalise} --exclude {whole} → {scan} | 100
-normalise {scan} --to {second} --to-mask {shape} -o {new} → {shape} | resample
-apply {scan} --map {map} --mask {moved} -o {new} → {moved} | voxels away
 normalise {scan} --to {text} -o {new} → {text} | JSON
 normalise {scan} --to {deep} -o {new} → {deep} | nested
 normalise {scan} --to {trap} -o {new} → {trap}
 normalise {scan} --to {edited} -o {new} → {edited} | checksum
-reference {edited} -o {json} → {edited} | checksum
 normalise {scan} --to {later} -o {new} → {later} | version
 normalise {scan} --to {map} -o {new} → {map} | 'map'
 reference {target} {reference} -o {json} → {reference} | 'reference'
-reference {target} {map} -o {json} → {map} | 'map'
 apply {scan} --map {target} -o {new} → {target} | 'mixture'
 apply {scan} --map {nan} -o {new} → {nan} | NaN
 apply {scan} --map {wide} -o {new} → {wide} | 2 channels
@@ -115,7 +99,6 @@ cohort {table} → OUT
 cohort {gone} {out} → {gone}: no such file
 cohort {table} {folder}/no/out → no/out
 cohort {table} {out} --mode hospital → hospital
-cohort {table} {out} -j 0 → jobs
 cohort {table} {out} --pattern *.nii → --pattern
 cohort {table} {out} --reference {gone} → {gone}: no such file
 cohort {table} {out} --reference {target} → {target} | reference
@@ -143,7 +126,6 @@ bids {raw} {other} group --force → {other}
 bids {raw} {out} group --prepare --mask auto → --prepare
 prepare {table} → OUT
 prepare {table} {out} --space Talairach → --space
-prepare {table} {out} --resolution 2 → resolution
 prepare {table} {out} --space MNI --resolution 0.4 → resolution
 evaluate {raw} → {raw}
 report {raw} → {raw}

@@ -59,14 +59,6 @@ def test_a_study_in_a_process_has_the_documented_layout(process: Run, five: Site
         assert not image[scan == 0].any()
 
 
-def test_the_list_of_scans_is_a_table_for_another_study(run: Run, study: SiteStudy, out: Path):
-    again = out.with_name("again")
-    words = ("--mode", "two-level", "--proportions", "tissue", "-q")
-    assert run("cohort", out / "scans.tsv", again, *words).code == 0
-    assert contents(again / "images") == contents(out / "images")
-    assert [row["age"] for row in read_tsv(again / "scans.tsv")] == [r["age"] for r in study.rows]
-
-
 def test_a_folder_is_a_table_whose_sites_are_folders(run: Run, tmp_path: Path) -> None:
     for number, name in enumerate(["A/a_T1w.nii", "B/b_T1w.nii", "top_T1w.nii", "A/a_T2w.nii"]):
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -101,24 +101,6 @@ def test_lesions_are_mapped_and_nothing_that_is_learned_depends_on_them(
         assert two[where].min() > one[where].max()
 
 
-def test_what_is_learned_is_what_numpy_finds_in_the_other_voxels(pair: list[Lesions]) -> None:
-    study = pair[1]
-    for number in range(COUNT):
-        raw, where = study.scan(number), lesion_of(number)
-        seen = (raw != 0) & ~where
-        nyul = read_json(study.run("nyul") / f"models/s{number}.json")
-        assert nyul["voxels"]["fitted"] + nyul["voxels"]["outliers"] == np.count_nonzero(seen)
-        assert nyul["voxels"]["excluded"] == np.count_nonzero((raw != 0) & where)
-        levels = np.array([*range(10, 100, 10)]) / 100
-        middle = np.array(nyul["landmarks"]["values"])[1:-1]
-        exact = np.quantile(raw[seen], levels, method="hazen")
-        np.testing.assert_allclose(middle, exact, atol=0.02 * np.ptp(raw[seen]))
-        maps = [voxels_of(study.folder / f"{name}{number}.nii.gz") for name in ("csf", "gm", "wm")]
-        amounts = np.array([one[seen].sum() for one in maps])
-        tissues = read_json(study.run("tissue") / f"models/s{number}.json")["tissues"]
-        np.testing.assert_allclose(tissues["proportions"], amounts / amounts.sum(), rtol=1e-6)
-
-
 def test_an_evaluation_leaves_lesions_out(pair: list[Lesions]) -> None:
     dark, bright = (
         numbers(compare(read_finished([study.run("nyul")]), Silent(), permutations=0, trees=2))

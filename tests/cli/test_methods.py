@@ -1,19 +1,17 @@
-"""``--method``: every baseline in every command gives what is computed here by hand."""
+"""``--method``: the baselines, in every command, give what numpy computes."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from commands import Run, typed
 from numpy.typing import NDArray
 from phantoms import head, save, voxels_of
-from studies import positive, read_json
+from studies import positive
 
 import ndflow
-from ndflow.methods.base import LandmarkMethod, method_of
+from ndflow.methods.base import method_of
 from ndflow.options import METHODS, Options
-from ndflow.population import Landmarks
 from ndflow.transport import PiecewiseLinear
 
 SHAPE = (14, 16, 12)
@@ -23,123 +21,63 @@ HEADS = {
     "s2": head(2, shape=SHAPE, tissues=((350.0, 50.0), (740.0, 40.0), (1000.0, 50.0)), gain=0.5),
     "new": head(3, shape=SHAPE, tissues=((280.0, 50.0), (720.0, 50.0), (1000.0, 40.0)), gain=1.3),
 }
-BRAINS = {name: voxels[voxels != 0] for name, voxels in HEADS.items()}
 SCANS = ["s0", "s1", "s2"]
 SHARES = [1, *range(10, 100, 10), 99]
-BASELINES = [name for name in METHODS if name not in ("ndflow", "affine")]
-methods = pytest.mark.parametrize("method", ["affine", *BASELINES])
-baselines = pytest.mark.parametrize("method", BASELINES)
-
-
-class Desk:
-    """Some scans, a table of three of them, and the results of the study with each method."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.table = folder, folder / "scans.tsv"
-        for name, voxels in HEADS.items():
-            save(self.scan(name), voxels)
-        rows = [f"{name}.nii.gz\t{site}" for name, site in zip(SCANS, "AAB", strict=True)]
-        self.table.write_text("\n".join(["image\tsite", *rows, ""]))
-
-    def scan(self, name: str) -> Path:
-        return self.folder / f"{name}.nii.gz"
-
-    def study(self, method: str) -> Path:
-        out = self.folder / f"study-{method}"
-        if not out.exists():
-            typed("cohort", self.table, out, "-q", "--method", method)
-        return out
+BASELINES = [name for name in METHODS if name != "ndflow"]
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(tmp_path_factory.mktemp("methods"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scans, and a table of all but one of them."""
+    place = tmp_path_factory.mktemp("methods")
+    for name, voxels in HEADS.items():
+        save(place / f"{name}.nii.gz", voxels)
+    (place / "t.tsv").write_text("\n".join(["image", *(f"{name}.nii.gz" for name in SCANS), ""]))
+    return place
 
 
-# ── by hand ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def counted(name: str) -> ndflow.Histogram:
-    return ndflow.histogram(BRAINS[name])
-
-
-def mixture_of(name: str) -> ndflow.GaussianMixture:
-    return ndflow.fit(counted(name)).mixture
-
-
-def aligned(name: str, values: Any) -> NDArray[np.float64]:
-    return ndflow.transport.align(mixture_of(name))(values)
-
-
-def baseline(method: str) -> LandmarkMethod:
-    found = method_of(Options(method=method))
-    assert isinstance(found, LandmarkMethod)
-    return found
-
-
-def measure(method: str, name: str) -> Landmarks:
-    return baseline(method).measure(counted(name), Options(method=method))
-
-
-def average(method: str) -> Landmarks:
-    return baseline(method).average(
-        (measure(method, name), ndflow.transport.align(mixture_of(name)), 1.0) for name in SCANS
-    )
-
-
-def by_hand(method: str, name: str) -> NDArray[np.float64]:
-    """Normalise a scan to the average of the study; zeros stay zero."""
-    voxels, own = HEADS[name].astype(float), BRAINS[name]
-    if method == "affine":
-        mapped = ndflow.transport.align(mixture_of(name))(voxels)
-    elif method == "zscore":
-        mapped = (voxels - own.mean()) / own.std()
-    elif method == "nyul":
-        rows = [aligned(scan, np.percentile(BRAINS[scan], SHARES)) for scan in SCANS]
-        mapped = PiecewiseLinear(np.percentile(own, SHARES), np.mean(rows, axis=0))(voxels)
-    else:
-        measured = measure(method, name).values
-        mapped = baseline(method).join(measured, average(method).values).imap(voxels)
-    return np.where(voxels == 0, 0.0, mapped)
-
-
-def in_a_study(method: str, name: str) -> NDArray[np.float64]:
+def by_numpy(method: str, name: str) -> NDArray[np.float64]:
     """Normalise a scan to the average of the study, on the usual scale of the method."""
-    z = by_hand(method, name)
-    if method == "zscore":
-        return z
-    return np.where(HEADS[name] == 0, 0.0, positive(z))
+    brains = {scan: voxels[voxels != 0] for scan, voxels in HEADS.items()}
+    counted = {scan: ndflow.histogram(brain) for scan, brain in brains.items()}
+    aligned = {
+        scan: ndflow.transport.align(ndflow.fit(one).mixture) for scan, one in counted.items()
+    }
+    own, voxels = brains[name], HEADS[name].astype(float)
+    if method == "affine":
+        z = aligned[name](voxels)
+    elif method == "zscore":
+        z = (voxels - own.mean()) / own.std()
+    elif method == "nyul":
+        rows = [aligned[scan](np.percentile(brains[scan], SHARES)) for scan in SCANS]
+        z = PiecewiseLinear(np.percentile(own, SHARES), np.mean(rows, axis=0))(voxels)
+    else:
+        options = Options(method=method)
+        baseline = method_of(options)
+        found = {scan: baseline.measure(one, options) for scan, one in counted.items()}
+        average = baseline.average((found[scan], aligned[scan], 1.0) for scan in SCANS)
+        z = baseline.join(found[name].values, average.values).imap(voxels)
+    return np.where(voxels == 0, 0.0, z if method == "zscore" else positive(z))
 
 
-def same(found: NDArray[Any], expected: NDArray[Any]) -> None:
-    """Check that two images are equal up to the rounding of float32."""
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5 * expected.std())
-
-
-# ── cohort, reference, normalise, apply ──────────────────────────────────────────────────────────
-
-
-@methods
-def test_a_study_is_brought_to_its_average_and_back(
-    run: Run, desk: Desk, tmp_path: Path, method: str
+@pytest.mark.parametrize("method", BASELINES)
+def test_scans_are_brought_to_the_average_of_a_study_and_back(
+    run: Run, folder: Path, tmp_path: Path, method: str
 ) -> None:
-    out = desk.study(method)
-    for name in SCANS:
-        same(voxels_of(out / "images" / f"{name}.nii.gz"), in_a_study(method, name))
+    out, chosen = tmp_path / "out", ("--method", method)
+    typed("cohort", folder / "t.tsv", out, "-q", *chosen)
+    images = {name: out / "images" / f"{name}.nii.gz" for name in SCANS}
+    # A reference of the same scans serves another that it has never seen.
+    made, images["new"] = tmp_path / "r.json", tmp_path / "new.nii.gz"
+    sources = [folder / f"{name}.nii.gz" for name in SCANS]
+    assert run("reference", *sources, *chosen, "-o", made).code == 0
+    words = ("normalise", folder / "new.nii.gz", "--to", made, *chosen, "-o", images["new"])
+    assert run(*words).code == 0
+    for name, image in images.items():
+        expected = by_numpy(method, name)
+        close = {"rtol": 1e-6, "atol": 1e-5 * expected.std()}  # rounding to float32
+        np.testing.assert_allclose(voxels_of(image), expected, **close)
     back = tmp_path / "back.nii.gz"
-    words = ("apply", out / "images/s1.nii.gz", "--map", out / "maps/s1.json", "--inverse")
-    assert run(*words, "-o", back).code == 0
+    words = ("apply", images["s1"], "--map", out / "maps" / "s1.json", "--inverse", "-o", back)
+    assert run(*words).code == 0
     np.testing.assert_allclose(voxels_of(back), HEADS["s1"], atol=0.02)
-
-
-@baselines
-def test_a_reference_serves_a_scan_it_has_never_seen(
-    run: Run, desk: Desk, tmp_path: Path, method: str
-) -> None:
-    made, chosen = tmp_path / "r.json", ("--method", method)
-    assert run("reference", *map(desk.scan, SCANS), *chosen, "-o", made).code == 0
-    saved = Landmarks.from_dict(read_json(made)["reference"]["landmarks"])
-    np.testing.assert_allclose(saved.values, average(method).values, rtol=1e-9, atol=1e-9)
-    done = run("normalise", desk.scan("new"), "--to", made, *chosen, "-o", tmp_path / "n.nii.gz")
-    assert done.code == 0, done.err
-    same(voxels_of(tmp_path / "n.nii.gz"), in_a_study(method, "new"))

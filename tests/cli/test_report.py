@@ -11,7 +11,7 @@ import pytest
 from commands import Run, typed
 from pages import QUOTED, SCRIPT, ReportPage, report_of
 from phantoms import voxels_of
-from studies import SITES, SiteStudy, edit, read_json, read_tsv
+from studies import SITES, SiteStudy, read_json, read_tsv
 
 QUICK = ("--trees", 5, "--permutations", 0, "-q")
 
@@ -154,15 +154,3 @@ def test_a_report_is_made_again_only_if_it_would_change_and_goes_with_its_result
     assert run(*words, "--range", 0, 1).code == 1
     assert run("report", tmp_path / "out", "--force").code == 2
     assert page.read_text() == "<title>Mine</title>"
-
-
-def test_what_cannot_be_shown_is_named(run: Run, out: Path) -> None:
-    shutil.copyfile(out / "images" / "s1.nii.gz", out / "images" / "s0.nii.gz")
-    assert run("report", out).code == 0
-    assert "cannot be shown" in (out / "report.html").read_text("utf-8")
-    shutil.copyfile(out / "models" / "s1.json", out / "models" / "s0.json")
-    ran = run("report", out)
-    assert ran.code == 2
-    assert str(out / "models" / "s0.json") in ran.err
-    edit(out / "provenance.json", finished=False)
-    assert run("report", out).code == 2

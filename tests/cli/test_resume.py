@@ -216,28 +216,6 @@ def test_a_run_that_is_stopped_says_how_to_resume(
     assert re.search("the same (command )?again", err)
 
 
-def test_a_second_run_at_the_same_time_in_one_folder_is_refused(
-    run: Run, undisturbed: Desk, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    with started(undisturbed.words(out=out)) as child:
-        wait_for(child, out, 5)
-        os.killpg(child.pid, signal.SIGSTOP)
-        before = results_of(out)
-        ran = run(*undisturbed.words("--range", 0, 1, out=out))
-        after = results_of(out)
-        os.killpg(child.pid, signal.SIGCONT)
-        child.communicate(timeout=60)
-    assert ran.code == 2
-    assert ran.errors == [
-        f"error: {out}: another run of ndflow is at work in it; "
-        "wait until it has ended, or choose another folder"
-    ]
-    assert before == after
-    assert child.returncode == 0
-    assert results_of(out) == results_of(undisturbed.folder / "site")
-
-
 @needs_proc
 def test_nohup_keeps_a_run_alive(undisturbed: Desk, tmp_path: Path) -> None:
     command = ["nohup", *NDFLOW, *undisturbed.words("-j", 2, out=tmp_path / "out")]
