@@ -3,6 +3,7 @@
 ``<!-- runs with: NAME -->`` on a page chooses among `FOLDERS`; each lists what it puts there.
 """
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -103,11 +104,10 @@ def dataset(folder: Path) -> None:
             (bids / row[kind]).rename(derived / label / "anat" / f"{label}_{name}.nii.gz")
         rows.append({"participant_id": label, "site": site, "age": row["age"]})
     write_tsv(bids / "participants.tsv", rows)
-    for place, type_ in ((bids, "raw"), (derived, "derivative")):
-        (place / "dataset_description.json").write_text(
-            f'{{"Name": "Four heads", "BIDSVersion": "1.10.0", "DatasetType": "{type_}", '
-            '"GeneratedBy": [{"Name": "phantoms"}]}'
-        )
+    for place, kind in ((bids, "raw"), (derived, "derivative")):
+        about = {"Name": "Four heads", "BIDSVersion": "1.10.0", "DatasetType": kind}
+        about |= {"GeneratedBy": [{"Name": "phantoms"}]}
+        (place / "dataset_description.json").write_text(json.dumps(about))
 
 
 def tutorial(folder: Path) -> None:
@@ -125,14 +125,10 @@ def tutorial(folder: Path) -> None:
     write_tsv(folder / "raw" / "study.tsv", [{key: row[key] for key in plain} for row in rows[:9]])
 
 
-def empty(folder: Path) -> None:
-    """No files."""
-
-
-FOLDERS: dict[str, Callable[[Path], None]] = {
-    fill.__name__: fill
-    for fill in (scans, study, finished, channels, heads, dataset, tutorial, empty)
+FOLDERS: dict[str, Callable[[Path], object]] = {
+    fill.__name__: fill for fill in (scans, study, finished, channels, heads, dataset, tutorial)
 }
+FOLDERS["empty"] = lambda _: None
 
 
 def _subject(

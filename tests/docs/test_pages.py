@@ -73,12 +73,6 @@ def test_blocks_say_what_they_are_and_links_lead_somewhere(page: Page) -> None:
         assert name in example or any((top / name).exists() for top in tops), name
 
 
-def test_the_docs_that_the_package_names_exist() -> None:
-    for path in (ROOT / "src").rglob("*.py"):
-        for name in re.findall(r"\bdocs/[\w/-]+\.(?:md|bib)", path.read_text(encoding="utf-8")):
-            assert (ROOT / name).exists(), f"{path.name}: {name}"
-
-
 def test_the_reference_names_every_public_name_and_command() -> None:
     page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     named = re.findall(r"^(?:   |## ndflow\.)(\w+)$", page, re.MULTILINE)
