@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from commands import typed
 from studies import Silent, read_tsv
 
 from ndflow.demo import run as demonstration
@@ -51,3 +52,15 @@ def test_nothing_is_begun_where_it_cannot_end(
     with pytest.raises(InvalidValueError, match=r"needs jinja2"):
         small(tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.slow
+def test_the_command_shows_all_methods_and_the_report(
+    done: Demonstration, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demonstration, "run_demo", lambda *_, **__: done)
+    typed("demo", done.page.parents[1])
+    cells = {line.split()[0]: line.split() for line in capsys.readouterr().out.split("\n") if line}
+    for one in done.results[1:]:
+        assert cells[one.name][1:3] == [f"{one.recovery.spread:.3f}", f"{one.apart:.3f}"]
+    assert cells["report"][1].endswith("auto/report.html")

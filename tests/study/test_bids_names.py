@@ -126,3 +126,10 @@ def test_a_damaged_description_is_named(tmp_path: Path, which: str) -> None:
         with pytest.raises(FileError, match=r"not (JSON|a JSON object|text in UTF-8)") as caught:
             write(tmp_path / "out", raw)
         assert caught.value.path == str(path)
+
+
+def test_a_source_that_was_moved_is_recognised(tmp_path: Path) -> None:
+    raw, out = described(tmp_path / "raw", DatasetDOI=None), tmp_path / "out"
+    write(out, raw)
+    raw = raw.rename(tmp_path / "moved")
+    assert write(out, raw)["DatasetLinks"] == {"raw": "../moved"}

@@ -95,3 +95,11 @@ def test_work_that_is_kept_apart_has_another_process_even_if_it_is_one_job() -> 
     assert found.isdisjoint({os.getpid(), None})
     assert len(found) == 1
     assert [*run_tasks(process_id, [], apart=True)] == []
+
+
+def test_a_foreign_list_of_failures_is_left_alone(tmp_path: Path) -> None:
+    (path := tmp_path / "failures.tsv").write_text("mine\n")
+    record_failures(tmp_path, {"fit": ["a"]}, {})
+    with pytest.raises(FileError, match="not written by ndflow"):
+        record_failures(tmp_path, {"fit": ["a"]}, {"fit": [Failure("a", "cause", "", "", "")]})
+    assert path.read_text() == "mine\n"
