@@ -349,7 +349,11 @@ def _large_pieces(candidates: BoolArray) -> BoolArray:
     from scipy import ndimage
 
     opened = ndimage.binary_opening(candidates)
-    labels, count = ndimage.label(opened)
+    labels: NDArray[Any] = np.empty(opened.shape, np.uint16)  # half the memory
+    try:
+        count = ndimage.label(opened, output=labels)
+    except RuntimeError:  # more pieces than 16 bits can number
+        labels, count = ndimage.label(opened)
     flat, large = labels.reshape(-1), opened.reshape(-1)  # overwrites `opened`, to save memory
     sizes = np.zeros(count + 1, dtype=np.int64)
     for piece in slices(flat.size):
