@@ -54,7 +54,7 @@ def test_each_channel_is_what_a_study_of_its_own_would_make_of_it(
     ran = run("cohort", table, each, "--channels", *NAMES, *plain)
     assert ran.code == 0, ran.err
     assert contents(each / "FLAIR" / "images") == contents(alone / "images")
-    assert read_json(each / "reference.json")["channel_names"] == [*NAMES]
+    assert [*read_json(each / "reference.json")["references"]] == [*NAMES]
     page = (each / "report.html").read_text()
     assert "2 scans of T1w and 2 scans of FLAIR were normalised, and none failed" in page
     for name in NAMES:
