@@ -86,12 +86,14 @@ def test_scans_that_fail_are_named_and_the_others_are_compared(
 def test_an_evaluation_that_was_stopped_while_writing_is_replaced(
     run: Run, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(_: object) -> Any:
+    def stop(*_: object, **__: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ndflow.evaluation.save.drawings", stop)
-    assert run("evaluate", out, *QUICK).code == 130
-    assert record(out / "evaluation")["results"] == {}  # so that no report shows it
     monkeypatch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
+    with monkeypatch.context() as patched:
+        patched.setattr("ndflow.evaluation.save.new_file", stop)
+        assert run("evaluate", out, *QUICK).code == 130
+    assert (out / "evaluation" / "fitness.tsv").exists()
+    assert record(out / "evaluation")["results"] == {}  # so that no report shows it
     assert run("evaluate", out, *QUICK, "--force").code == 0
     assert record(out / "evaluation")["results"] != {}
