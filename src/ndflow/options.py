@@ -302,6 +302,13 @@ def expert_options(words: Iterable[str], *steps: Step) -> dict[str, Any]:
     return found
 
 
+def typed_options(options: object, *steps: Step) -> dict[str, Any]:
+    """Return the options that the user typed, by name, of some steps of work."""
+    typed = {} if options is None else {**vars(options)}
+    expert = expert_options(typed.pop("expert", ()), *steps)
+    return {name: value for name, value in typed.items() if value is not None} | expert
+
+
 def _parsed(one: Field[Any], value: str) -> Any:
     """Return the value of an expert setting from a word."""
     if isinstance(one.default, tuple):

@@ -68,7 +68,7 @@ fit {colour} -o {json} → {colour} | RGB
 fit {offset} -o {json} → {offset} | vox_offset
 fit {constant} -o {json} → {constant} | 7 | mask
 fit {zero} -o {json} → {zero} | mask
-fit {two} -o {json} → {two} | two values
+fit {two} -o {json} → {two} | mask
 fit {few} -o {json} → {few} | 99 | 100
 fit {background} -o {json} → {background} | --mask
 {normalise} --mask {shape} → {shape} | resample
@@ -104,7 +104,7 @@ cohort {table} {out} --reference {gone} → {gone}: no such file
 cohort {table} {out} --reference {target} → {target} | reference
 cohort {table} {out} --dtype uint8 → --range 0 255
 cohort {table} {out} --balance iq → iq | age
-cohort {table} {out} --proportions tissue --mode site → --mode
+cohort {table} {out} --proportions tissue --mode site → tissue
 cohort {table} {out} --method nyul --mode site → --mode site
 cohort {table} {out} --tissues none → --prepare
 cohort {table} {out} --channels T1w T1w → twice
@@ -136,7 +136,7 @@ verify {raw} → {raw}
 normalise {both} --to {jointly} -o {out} → {jointly} | --joint
 normalise {both} --joint --to {separate} -o {out} → {separate} | --joint
 normalise {both} --to {reference} -o {out} → {reference}
-normalise {T1w} --to {jointly} -o {new} → {jointly} | T1w
+normalise {T1w} --to {jointly} -o {new} → {jointly} | channels
 normalise FLAIR={FLAIR} T1w={T1w} --joint --to {jointly} -o {out} → {jointly} | order
 fit T1w={T1w} {FLAIR} -o {json} → {FLAIR}
 fit {T1w} {FLAIR} --joint -o {json} → --joint

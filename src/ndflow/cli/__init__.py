@@ -1,9 +1,9 @@
 """The command line: `main` runs the command that was typed; each is a module in `commands`."""
 
-from ndflow.cli.console import print_error
+import sys
 
 try:
     from ndflow.cli.app import main as main
 except KeyboardInterrupt:  # while modules are being imported
-    print_error("interrupted; nothing has been done")
+    print("error: interrupted; nothing has been done", file=sys.stderr)
     raise SystemExit(130) from None

@@ -20,13 +20,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
+
+from cyclopts import Group, Parameter
 
 if TYPE_CHECKING:
-    from ndflow.cli.options import Verbosity
     from ndflow.study.tasks import Outcome
+
+
+RUN = Group("Run", sort_key=9)
 
 
 def command_line() -> tuple[str, ...]:
@@ -57,6 +62,41 @@ def _line(message: str) -> str:
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
         for c in message
     )
+
+
+@dataclass(frozen=True)
+class Verbosity:
+    """How much is printed.
+
+    Attributes
+    ----------
+    quiet
+        Print nothing but errors.
+    verbose
+        Print the traceback of each error.
+    """
+
+    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"), group=RUN)] = False
+    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), group=RUN)] = False
+
+    def say(self, result: str) -> None:
+        """Print a result, unless nothing is to be printed."""
+        if not self.quiet:
+            print_result(result)
+
+    def note(self, message: str) -> None:
+        """Print a message to a terminal or a log, unless nothing is to be printed."""
+        if not self.quiet:
+            print_line(message)
+
+    def warn(self, message: str) -> None:
+        """Print a warning, unless nothing is to be printed."""
+        if not self.quiet:
+            print_line(f"warning: {message}")
+
+    def error(self, message: str, traceback: str) -> None:
+        """Print an error, with its traceback if that is wanted."""
+        print_error(message, traceback if self.verbose else "")
 
 
 # ── progress ──────────────────────────────────────────────────────────────────────────────────────

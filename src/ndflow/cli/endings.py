@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ndflow._version import installing
-from ndflow.cli.console import ProgressDisplay, print_error, raise_if_signalled
-from ndflow.cli.options import Verbosity
+from ndflow.cli.console import ProgressDisplay, Verbosity, print_error, raise_if_signalled
 from ndflow.image.subject import Subject, count_by_site
 from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.finished import page_is_current

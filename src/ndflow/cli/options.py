@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from cyclopts import Group, Parameter
 
-from ndflow.cli.console import print_error, print_line, print_result
+from ndflow.cli.console import RUN, Verbosity
 from ndflow.options import (
     Options,
     PresetName,
-    Step,
     TissueSource,
     choices_of,
-    expert_options,
     options_of,
     sentence,
 )
 
-_GROUPS = ("Options", "Input", "Preparation", "Matching", "Output", "Run")
-OPTIONS, INPUT, PREPARATION, MATCHING, OUTPUT, RUN = (
+_GROUPS = ("Options", "Input", "Preparation", "Matching", "Output")
+OPTIONS, INPUT, PREPARATION, MATCHING, OUTPUT = (
     Group(name, sort_key=place) for place, name in enumerate(_GROUPS)
 )
 
@@ -41,6 +39,10 @@ def several(metavar: str, *names: str) -> Parameter:
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...|NAME=IMAGE...")]
 Joint = Annotated[bool, Parameter(group=INPUT)]
 Names = Annotated[tuple[str, ...], several("NAME...")]
+Masks = Annotated[tuple[str, ...], several("FILE|auto|brain...")]
+Excludes = Annotated[tuple[str, ...], several("FILE|none...")]
+TissueMapFiles = Annotated[tuple[str, ...], several("TISSUE=FILE...")]
+Weights = Annotated[tuple[float, ...], several("W...")]
 Pattern = Annotated[str | None, Parameter(metavar="PATTERN", group=INPUT)]
 
 
@@ -63,9 +65,9 @@ class ScanOptions:
         then all of the second, and so on.
     """
 
-    mask: Annotated[tuple[str, ...], several("FILE|auto|brain...")] = ()
-    exclude: Annotated[tuple[str, ...], several("FILE|none...")] = ()
-    tissue_maps: Annotated[tuple[str, ...], several("TISSUE=FILE...")] = ()
+    mask: Masks = ()
+    exclude: Excludes = ()
+    tissue_maps: TissueMapFiles = ()
 
 
 # ── preparation ───────────────────────────────────────────────────────────────────────────────────
@@ -141,41 +143,6 @@ ReadSetting = Annotated[
         help="The largest file that is read, in bytes after decompression.",
     ),
 ]
-
-
-@dataclass(frozen=True)
-class Verbosity:
-    """How much is printed.
-
-    Attributes
-    ----------
-    quiet
-        Print nothing but errors.
-    verbose
-        Print the traceback of each error.
-    """
-
-    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"), group=RUN)] = False
-    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), group=RUN)] = False
-
-    def say(self, result: str) -> None:
-        """Print a result, unless nothing is to be printed."""
-        if not self.quiet:
-            print_result(result)
-
-    def note(self, message: str) -> None:
-        """Print a message to a terminal or a log, unless nothing is to be printed."""
-        if not self.quiet:
-            print_line(message)
-
-    def warn(self, message: str) -> None:
-        """Print a warning, unless nothing is to be printed."""
-        if not self.quiet:
-            print_line(f"warning: {message}")
-
-    def error(self, message: str, traceback: str) -> None:
-        """Print an error, with its traceback if that is wanted."""
-        print_error(message, traceback if self.verbose else "")
 
 
 VerbosityOptions = Annotated[Verbosity, FLAT]
@@ -271,13 +238,6 @@ class StudyOptions:
     preset: Preset = "auto"
     choices: StudyChoices = None
     run: Annotated[RunOptions, FLAT] = RunOptions()
-
-
-def chosen(options: Any, *steps: Step) -> dict[str, Any]:
-    """Return the options that the user typed, by name, of some steps of work."""
-    typed = {} if options is None else {**vars(options)}
-    expert = expert_options(typed.pop("expert", ()), *steps)
-    return {name: value for name, value in typed.items() if value is not None} | expert
 
 
 def explain_expert() -> str:

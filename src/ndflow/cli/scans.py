@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ndflow.cli.console import ProgressDisplay, print_error
-from ndflow.cli.options import ScanOptions, Verbosity
+from ndflow.cli.console import ProgressDisplay, Verbosity, print_error
+from ndflow.cli.options import ScanOptions
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import remove_abandoned
 from ndflow.files.model_files import is_model

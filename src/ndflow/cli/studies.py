@@ -10,9 +10,9 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from ndflow.cli.console import ProgressDisplay, command_line, print_error, print_result
+from ndflow.cli.console import ProgressDisplay, Verbosity, command_line, print_error, print_result
 from ndflow.cli.endings import PageOutcome, conclude, shown_path, sites_of, write_page
-from ndflow.cli.options import RunOptions, StudyOptions, Verbosity, chosen
+from ndflow.cli.options import RunOptions, StudyOptions
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.model_files import (
     kind_in,
@@ -25,6 +25,7 @@ from ndflow.files.model_files import (
 from ndflow.files.outputs import make_folder
 from ndflow.image.mask import AUTO, BRAIN, to_be_found
 from ndflow.image.subject import ANY_CHANNEL, Subject
+from ndflow.options import typed_options
 from ndflow.preparation.brain import T1W
 from ndflow.study.image_folder import read_folder
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
@@ -74,7 +75,7 @@ def list_scans(
 
 def asked_of(typed: StudyOptions, **more: Any) -> Asked:
     """Return what is asked of a study; `more` are parts of it that are not typed as options."""
-    choices = Choices(typed.preset, chosen(typed.choices))
+    choices = Choices(typed.preset, typed_options(typed.choices))
     preparing, unmasked = preparing_for(
         typed.prepare, typed.mask, tissues=typed.raw.tissues, no_bias_field=typed.raw.no_bias_field
     )

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from ndflow._version import __version__, installing, versions
 from ndflow.cli import options as shared
-from ndflow.cli.console import ProgressDisplay, command_line, print_error
+from ndflow.cli.console import ProgressDisplay, Verbosity, command_line, print_error
 
 if TYPE_CHECKING:
     from ndflow.demo.run import Demonstration
@@ -25,7 +25,7 @@ def demo(
     *,
     raw: bool = False,
     jobs: shared.Jobs = -1,
-    verbosity: shared.VerbosityOptions = shared.Verbosity(),
+    verbosity: shared.VerbosityOptions = Verbosity(),
 ) -> int:
     """Simulate a small study of three scanners, normalise it and show the results in a report.
 
@@ -100,7 +100,7 @@ _FIT = 0.02  # of the voxels
 _MAP, _INVERSE = 0.1, 1e-4  # standard deviations
 
 
-def doctor(*, verbosity: shared.VerbosityOptions = shared.Verbosity()) -> int:
+def doctor(*, verbosity: shared.VerbosityOptions = Verbosity()) -> int:
     """Show what is installed, and test that ndflow works here.
 
     The self-test takes about a second. It names no users, hosts or folders, so it

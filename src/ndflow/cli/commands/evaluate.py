@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ndflow.cli import options as shared
-from ndflow.cli.console import ProgressDisplay, command_line, print_error, print_result
+from ndflow.cli.console import ProgressDisplay, Verbosity, command_line, print_error, print_result
 from ndflow.cli.options import OUTPUT
 from ndflow.options import Options, expert_options
 
@@ -27,7 +27,7 @@ def evaluate(
     expert: shared.ReadSetting = (),
     jobs: shared.Jobs = 1,
     no_report: shared.NoReport = False,
-    verbosity: shared.VerbosityOptions = shared.Verbosity(),
+    verbosity: shared.VerbosityOptions = Verbosity(),
 ) -> int:
     """Compare finished runs: how similar scans and sites have become, and at what cost.
 
@@ -103,7 +103,7 @@ def report(
     viewer: Annotated[int, Parameter(metavar="N")] = 9,
     force: bool = False,
     expert: shared.ReadSetting = (),
-    verbosity: shared.VerbosityOptions = shared.Verbosity(),
+    verbosity: shared.VerbosityOptions = Verbosity(),
 ) -> int:
     """Regenerate the report of a finished study or preparation, OUT/report.html.
 
@@ -150,7 +150,7 @@ def verify(
     /,
     *,
     jobs: shared.Jobs = 1,
-    verbosity: shared.VerbosityOptions = shared.Verbosity(),
+    verbosity: shared.VerbosityOptions = Verbosity(),
 ) -> int:
     """Check that all files that a study read and wrote are still as they were.
 

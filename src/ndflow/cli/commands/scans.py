@@ -7,10 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ndflow.cli import options as shared
-from ndflow.cli.console import command_line, print_error
+from ndflow.cli.console import Verbosity, command_line, print_error
 from ndflow.cli.options import INPUT, MATCHING
 from ndflow.errors import InvalidValueError
-from ndflow.options import MethodName, Options
+from ndflow.options import MethodName, Options, typed_options
 
 
 def normalise(
@@ -25,7 +25,7 @@ def normalise(
     output: shared.Output,
     options: shared.MatchOptions = None,
     jobs: shared.Jobs = 1,
-    verbosity: shared.VerbosityOptions = shared.Verbosity(),
+    verbosity: shared.VerbosityOptions = Verbosity(),
 ) -> int:
     """Normalise scans to a reference, or to another scan.
 
@@ -61,7 +61,7 @@ def normalise(
     from ndflow.subject.normalise import find_matches, normalise_subject, outputs_of
     from ndflow.subject.presets import Choices
 
-    choices = Choices(preset, shared.chosen(options, "match", "fit", "write", "read"))
+    choices = Choices(preset, typed_options(options, "match", "fit", "write", "read"))
     subjects = typed_subjects(images, given, joint=joint)
     matches = find_matches(subjects, to, to_mask, choices, joint=joint)
     folder, files = outputs_of([one.subject for one in matches], output)
@@ -90,7 +90,7 @@ def apply(
     mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain", group=INPUT)] = None,
     output: shared.Output,
     options: shared.ApplyOptions = None,
-    verbosity: shared.VerbosityOptions = shared.Verbosity(),
+    verbosity: shared.VerbosityOptions = Verbosity(),
 ) -> int:
     """Apply a saved intensity map to an image, or undo it.
 
@@ -135,7 +135,7 @@ def apply(
         "inverse": inverse,
         "other_image": other_image,
         "outputs": files,
-        "options": Options(**shared.chosen(options, "write", "read")),
+        "options": Options(**typed_options(options, "write", "read")),
         "command": command_line(),
     }
     tasks, outputs = [Task(subject.path, arguments)], [*files.values()]
@@ -152,7 +152,7 @@ def fit(
     joint: shared.Joint = False,
     options: shared.FitOptions = None,
     jobs: shared.Jobs = 1,
-    verbosity: shared.VerbosityOptions = shared.Verbosity(),
+    verbosity: shared.VerbosityOptions = Verbosity(),
 ) -> int:
     """Estimate the densities of scans, as Gaussian mixtures.
 
@@ -178,7 +178,7 @@ def fit(
     from ndflow.study.tasks import Task
     from ndflow.subject.fit import check_fit, fit_to_file
 
-    settings = Options(**shared.chosen(options, "fit", "read"))
+    settings = Options(**typed_options(options, "fit", "read"))
     subjects = typed_subjects(images, given, joint=joint)
     for subject in subjects:
         check_fit(subject, joint=joint)
@@ -200,12 +200,12 @@ def reference(
     *,
     output: shared.Output,
     given: Annotated[shared.ScanOptions, shared.FLAT] = shared.ScanOptions(),
-    weights: Annotated[tuple[float, ...], shared.several("W...")] = (),
+    weights: shared.Weights = (),
     channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
     method: Annotated[MethodName, Parameter(metavar="CHOICE", group=MATCHING)] = Options.method,
     options: shared.FitOptions = None,
     jobs: shared.Jobs = 1,
-    verbosity: shared.VerbosityOptions = shared.Verbosity(),
+    verbosity: shared.VerbosityOptions = Verbosity(),
 ) -> int:
     """Average the densities of scans into a reference, to which others can be normalised.
 
@@ -240,7 +240,7 @@ def reference(
             f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
         )
     refuse_given_twice(sources)
-    typed = shared.chosen(options, "average", "fit", "match", "read")
+    typed = typed_options(options, "average", "fit", "match", "read")
     settings = Options(method=method, **typed)
     method_of(settings)
     images = [source for source in sources if not is_model(source)]
