@@ -26,7 +26,7 @@ def test_tables_figures_and_record_are_written_and_reproducible(
     run: Run, process: Run, out: Path, unseen: None
 ) -> None:
     words = ("evaluate", out, "--trees", 2, "--permutations", 1, "--covariate", "age")
-    ran = process(*words, "-j", 2, PYTHONHASHSEED="7")
+    ran = process(*words, PYTHONHASHSEED="7")
     assert ran.code == 0, ran.err
     folder = out / "evaluation"
     first = contents(folder)
