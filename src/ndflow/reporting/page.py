@@ -64,7 +64,7 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
     page : what to say.
     bundle : NiiVue's script, see `niivue`; without it the page shows slices
         alone.
-    fingerprint : of all that the page depends on, see `ndflow.study.page_fingerprint`.
+    fingerprint : of all that the page depends on, see `ndflow.reporting.build`.
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
