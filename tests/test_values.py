@@ -106,6 +106,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Tabulated", {"knots": MILLION.cumsum()}, "knots must number between 2 and"),
     ("Tabulated", {"values": [-1.0, 0.0, -0.5]}, "values must be strictly increasing"),
     ("Tabulated", {"slopes": [1.0, 9.0, 0.5]}, "slopes must not be so steep"),
+    ("PiecewiseLinear", {"values": [2.0, 1.0, 0.0]}, "values must be strictly increasing"),
+    ("PiecewiseLinear", {"knots": [0.0]}, "knots must number between 2 and .*, not 1"),
+    ("PiecewiseLinear", {"knots": [-1e200, 0.0, 1e200]}, "knots must be .*within"),
+    ("PiecewiseLinear", {"knots": [0.0, 1e-120, 1.0]}, "slopes from knots to values must lie"),
     ("Chain", {"maps": ()}, "maps must hold at least one map"),
     ("Chain", {"maps": (AFFINE, ndflow.transport.Flow(PLANE, PLANE))}, "same number of channels"),
 ]

@@ -73,17 +73,6 @@ def test_several_channels_are_recovered_too(channels):
     assert 0.5 * np.mean(np.abs(1 - fitted.pdf(x) / m.pdf(x))) < 0.05
 
 
-def test_the_deterministic_start_is_as_good_as_the_best_of_random_ones():
-    g = np.random.default_rng(3)
-    h = exact_histogram(random_mixture(g, int(g.integers(1, 7))), bins=200)
-    random = []
-    for _ in range(3):
-        means = g.choice(h.values[:, 0], 20, p=h.counts / h.total)
-        start = GaussianMixture(np.full(20, 1 / 20), means, np.full(20, 1 / h.covariance()[0, 0]))
-        random.append(fit(h, start=start).bounds[-1])
-    assert fit(h).bounds[-1] > max(random) - 5  # nats, of the evidence of ten thousand voxels
-
-
 @pytest.mark.parametrize("width", [0.05, 0.5, 1.0])
 def test_the_width_of_the_bins_does_not_widen_the_density(width):
     h = gaussian_counts(width)
@@ -228,11 +217,6 @@ def test_a_fit_with_a_large_concentration_ends(monkeypatch):
     monkeypatch.setattr(FIT, "sweep", counted_sweep)
     voxels = np.rint(10 * np.random.default_rng(0).standard_normal(300)).astype(int)
     assert fit(histogram(voxels), concentration=20.0).status.converged
-
-
-def test_there_are_never_more_components_than_the_truncation(wavy):
-    for truncation in (1, 5):
-        assert fit(wavy, truncation=truncation).mixture.components == truncation
 
 
 def test_a_fit_can_start_from_the_result_of_another(wavy):

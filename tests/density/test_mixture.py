@@ -170,14 +170,10 @@ M2 = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GaussianMixture([0.5, 0.6], [0, 1], [1, 1]), "weights .*sum to 1.*1.1"),
-        (lambda: GaussianMixture([1.5, -0.5], [0, 1], [1, 1]), "weights .*negative"),
         (lambda: GaussianMixture([], [], []), "between 1 and"),
         (lambda: GaussianMixture([1.0], [0, 1], [1, 1]), r"means .*\(1, any\)"),
         (lambda: GaussianMixture([1.0], [0.0], [0.0]), "precisions .*positive definite"),
         (lambda: GaussianMixture([1.0], [np.nan], [1.0]), "means .*finite"),
-        (lambda: GaussianMixture([1.0], [[0, 0]], [[[1, 0.5], [0, 1]]]), "precisions .*symmetric"),
-        (lambda: GaussianMixture([1.0], [[0, 0]], [[[1, 2], [2, 1]]]), "positive definite"),
         (lambda: M1.quantile(1.2), "probability .*between 0 and 1"),
         (lambda: M2.cdf(0.0), "one channel, but this mixture has 2"),
         (lambda: M2.pdf([1.0, 2.0, 3.0]), r"2 channels.*\(3,\)"),

@@ -121,21 +121,6 @@ def test_binned_measures_and_quantiles_agree_with_numpy_and_scipy(one, other):
     assert found.qq == pytest.approx(np.sqrt(np.mean(apart**2)), abs=1e-9)
 
 
-def test_a_shift_of_a_uniform_density_has_closed_forms():
-    # A box of width 1, shifted by a quarter; the bins cover all but 0.2 % of it.
-    box = EmpiricalDistribution(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-    found = histogram_fit(box.transformed(1.0, 0.25), box, bins=998)  # bins of a thousandth
-    assert found.w1 == pytest.approx(0.25, rel=1e-12)
-    assert found.ks == pytest.approx(0.25, rel=1e-12)
-    assert found.qq == pytest.approx(0.25, rel=1e-12)
-    assert found.mae == pytest.approx(249 / 998, rel=1e-9)
-    assert found.rmse == pytest.approx(np.sqrt(249 / 998), rel=1e-9)
-    # The bin above the range holds 0.251 and 0.001; below 0.25 there is only the target.
-    middle = 0.126
-    outer = 0.5 * (0.251 * np.log2(0.251 / middle) + 0.001 * np.log2(0.001 / middle))
-    assert found.js == pytest.approx(0.5 * 0.25 + outer, rel=1e-9)
-
-
 def test_smoothness_agrees_with_closed_forms():
     assert smoothness(np.full(50, 3.0)) == (0, 0)
     x = np.linspace(0, 2, 2001)

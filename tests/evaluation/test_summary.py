@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ndflow.evaluation.comparison import Comparison, Condition
-from ndflow.evaluation.summary import overview, sections, verdict
+from ndflow.evaluation.summary import sections, verdict
 from ndflow.evaluation.tables import tables
 
 
@@ -76,19 +76,3 @@ def test_a_scan_far_from_all_others_is_named(comparison: Comparison) -> None:
     odd = with_run(comparison, distributions=moved(comparison.affine, shift))
     look = " ".join(said(odd).partition("What to look at")[2].split())
     assert f"Furthest from the average of all scans: {odd.scans[5].name} (" in look
-
-
-def test_the_overview_has_one_row_per_condition_and_explains_its_columns(
-    comparison: Comparison,
-) -> None:
-    made = tables(comparison)
-    table, notes = overview(made).split("\n\n")
-    head, *rows = table.splitlines()
-    assert head.split()[0] == "condition"
-    assert [row.split()[0] for row in rows] == [
-        *("unnormalised", "affine", "flow"),
-        *("(ranks)", "(anatomy)"),
-    ]
-    explained = [*head.split()[1:], "(ranks)", "(anatomy)"]
-    assert [note.split()[0] for note in notes.splitlines()] == explained
-    assert max(map(len, [head, *rows, *notes.splitlines()])) <= 100

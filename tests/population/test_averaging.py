@@ -10,7 +10,7 @@ from scipy import optimize, stats
 
 from ndflow import GaussianMixture
 from ndflow.population.averaging import Pushforward, mean_density, mean_quantiles, pushforward
-from ndflow.transport import PiecewiseLinear, QuantileMap, align
+from ndflow.transport import QuantileMap, align
 
 
 def spread_out(channels: int = 1, count: int = 4) -> list[tuple[GaussianMixture, float]]:
@@ -59,22 +59,6 @@ def test_quantiles_are_averaged_as_root_finding_says():
         assert np.interp(average, upper, below) == pytest.approx(p, abs=2e-5)
 
 
-def test_the_barycentre_of_gaussians_is_the_gaussian_of_mean_mean_and_mean_sd():
-    means, sds, shares = np.array([-1.0, 0.5, 2.0]), np.array([0.5, 1.0, 2.0]), [0.2, 0.5, 0.3]
-    one = [GaussianMixture([1.0], [m], [s**-2]) for m, s in zip(means, sds, strict=True)]
-    histogram = mean_quantiles(list(zip(one, shares, strict=True)))
-    sd = float(np.average(sds, weights=shares))
-    truth = stats.norm(np.average(means, weights=shares), sd)
-    centres, half = histogram.values[:, 0], histogram.widths[0] / 2
-    mass = truth.cdf(centres + half) - truth.cdf(centres - half)
-    assert 0.5 * np.abs(histogram.counts / 1e9 - mass).sum() < 1e-5
-    # The mean density has the variance of the means on top.
-    spread = mean_density(list(zip(one, shares, strict=True))).covariance()[0, 0]
-    mean = np.average(means, weights=shares)
-    truth_variance = np.average(sds**2 + (means - mean) ** 2, weights=shares)
-    assert spread == pytest.approx(truth_variance, rel=1e-3)
-
-
 def test_groups_of_points_have_the_mass_of_the_mean_density_in_every_half_space():
     densities = spread_out(channels=2)
     histogram = mean_density(densities)
@@ -116,14 +100,6 @@ def test_the_map_from_one_density_to_another_gives_the_other(source, target):
     at = target.from_normal_score(scores)
     np.testing.assert_allclose(density.cdf(at), target.cdf(at), atol=1e-9)
     np.testing.assert_allclose(density.from_normal_score(scores), at, atol=1e-6)
-
-
-def test_a_bent_line_moves_a_gaussian_as_scipy_says():
-    knots, values = np.array([-1.0, 0.0, 2.0]), np.array([-3.0, 0.0, 1.0])
-    density = Pushforward(GaussianMixture([1.0], [0.3], [4.0]), PiecewiseLinear(knots, values))
-    y = np.linspace(-2.9, 0.9, 50)
-    expected = stats.norm(0.3, 0.5).cdf(np.interp(y, values, knots))
-    np.testing.assert_allclose(density.cdf(y), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -219,15 +219,6 @@ def test_no_search_finds_less_than_the_minimum(scan, strength):
     np.testing.assert_allclose(found.proportions[:2], best.x, atol=2e-3)
 
 
-@settings(max_examples=15)
-@given(st.tuples(st.floats(-0.1, 0.12), st.floats(-0.1, 0.1)))
-def test_known_proportions_are_recovered_where_contrast_is_not_in_doubt(off):
-    shares = MEAN + np.array([off[0], off[1] - off[0] / 2, -off[1] - off[0] / 2])
-    found = adapted_proportions(somebody(shares), MODEL, prior_strength=1e-7)
-    np.testing.assert_allclose(found.proportions, shares, atol=2e-3)
-    assert found.after < 1e-5
-
-
 def test_where_proportions_vary_in_one_direction_only_so_do_those_of_a_scan():
     way = np.array([2.0, -1.0, -1.0])
     model = TissueModel(MODEL.densities, MEAN, np.outer(way, way) * 0.03**2)

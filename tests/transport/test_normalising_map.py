@@ -5,13 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixtures import moved, random_mixture
-from scipy import stats
 
 from ndflow import Affine, GaussianMixture, InvalidValueError, normalising_map
 from ndflow.transport import Flow, QuantileMap, align, match, tabulate
-from ndflow.transport.normalising_map import flow_map
 
-SHARES = (np.arange(2000) + 0.5) / 2000
 SOLVERS = ["exact", "rk4"]
 seeds = st.integers(0, 10**6)
 
@@ -24,20 +21,6 @@ def pair(seed, channels=1):
         source.transformed(80.0 * np.eye(channels), np.full(channels, 500.0)),
         random_mixture(generator, 3, channels),
     )
-
-
-@pytest.mark.parametrize("objective", ["l2", "cramer"])
-def test_it_comes_nearer_to_the_target_than_alignment_alone(objective):
-    distances = []
-    for seed in range(10):
-        source, target = pair(seed)
-        x, goal = source.quantile(SHARES), target.quantile(SHARES)
-        maps = (align(source, target), normalising_map(source, target, objective=objective))
-        distances.append([np.abs(imap(x) - goal).mean() for imap in maps])  # W1
-    before, after = np.transpose(distances)
-    # L2 may lose a little in the tails, which it hardly sees.
-    assert after.mean() < 0.6 * before.mean()
-    assert (after < before).mean() >= 0.9
 
 
 @settings(max_examples=4)
@@ -107,34 +90,6 @@ def test_bad_options_are_refused_by_name(options, message):
 
 
 # ── frozen components ────────────────────────────────────────────────────────────────────────────
-
-
-@settings(max_examples=20)
-@given(seeds, st.data())
-def test_inside_a_frozen_component_points_move_no_more_than_the_mass_that_passes_them(seed, data):
-    # F1(f(x)) = F0(x), so |f(x) - x| is at most |F1(x) - F0(x)| by the least density on the way;
-    # the frozen component has its part in neither difference, and in both densities.
-    generator = np.random.default_rng(seed)
-    source, target = (random_mixture(generator, int(generator.integers(2, 6))) for _ in range(2))
-    frozen = data.draw(st.integers(0, source.components - 1))
-    aligned = moved(source, align(source, target))
-    result = match(aligned, target, frozen=[frozen])
-    imap = flow_map(align(aligned, aligned), result)
-
-    def gaussian(mixture, k):
-        return stats.norm(mixture.means[k, 0], np.sqrt(mixture.covariances[k, 0, 0]))
-
-    still = gaussian(aligned, frozen)
-    x = still.ppf(stats.norm.cdf(np.linspace(-1, 1, 9)))
-    x = x[(x > imap.maps[1].low) & (x < imap.maps[1].high)]
-    y = imap(x)
-    passing = sum(
-        aligned.weights[j] * (gaussian(result.matched, j).cdf(x) - gaussian(aligned, j).cdf(x))
-        for j in range(source.components)
-        if j != frozen
-    )
-    least = np.maximum(np.minimum(still.pdf(x), still.pdf(y)), 1e-300)
-    assert (np.abs(y - x) <= np.abs(passing) / (aligned.weights[frozen] * least) + 1e-9).all()
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -34,21 +34,6 @@ def test_a_bent_valley_is_followed_down_to_its_end(method, precise, a, b):
     assert (np.diff(values) <= ROUNDING).all()
 
 
-@given(st.integers(0, 10**6))
-def test_a_parabola_is_minimised_at_once(seed):
-    generator = np.random.default_rng(seed)
-    root = generator.normal(size=(4, 4))
-    matrix, bottom = root @ root.T + 0.1 * np.eye(4), generator.uniform(-0.3, 0.3, 4)
-
-    def function(x):
-        return float(0.5 * (x - bottom) @ matrix @ (x - bottom)), matrix @ (x - bottom)
-
-    end, values = searched("newton", function, lambda _: matrix, np.zeros(4))
-    assert end.converged
-    assert len(values) <= 4
-    np.testing.assert_allclose(end.x, bottom, rtol=0, atol=1e-12)
-
-
 def test_a_saddle_is_left_on_the_side_that_goes_down():
     def function(x):
         a, b = x
