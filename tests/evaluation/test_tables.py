@@ -57,10 +57,8 @@ def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(
     comparison: Comparison,
 ) -> None:
     bare = [replace(condition, tissues=None) for condition in comparison.conditions]
-    alone = [
-        replace(one, scan=replace(one.scan, person=None, site=None)) for one in comparison.shared
-    ]
-    less = replace(comparison, conditions=bare, shared=alone, classified={})
+    alone = [replace(scan, person=None, site=None) for scan in comparison.scans]
+    less = replace(comparison, conditions=bare, scans=alone, classified={})
     made = tables(less)
     assert {*made} == {"fitness_scans", "fitness", "features"}
     assert [*made["features"][0]] == ["condition", "scan", "subject", "site", "age", "mean", "sd"]
@@ -70,9 +68,7 @@ def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(
 def test_a_covariate_that_is_called_like_a_feature_keeps_a_column_of_its_own(
     comparison: Comparison,
 ) -> None:
-    odd = [
-        replace(one, scan=replace(one.scan, covariates={"mean": "7"})) for one in comparison.shared
-    ]
-    features = tables(replace(comparison, shared=odd))["features"]
+    odd = [replace(scan, covariates={"mean": "7"}) for scan in comparison.scans]
+    features = tables(replace(comparison, scans=odd))["features"]
     assert [*features[0]][4:6] == ["covariate_mean", "mean"]
     assert {row["covariate_mean"] for row in features} == {"7"}

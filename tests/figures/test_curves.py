@@ -13,9 +13,7 @@ from ndflow.figures.curves import (
     FitCell,
     FitCurves,
     MapCurves,
-    PairSide,
     fit_figure,
-    pair_panels,
     scan_figure,
 )
 from ndflow.figures.style import svg
@@ -62,25 +60,6 @@ def test_a_scan_is_drawn_with_its_mixture_its_map_and_its_fit():
     assert low == -high < -0.5
 
 
-def side(name: str, scale: float = 1.0, height: float = 1.0) -> PairSide:
-    picture = scale * np.random.default_rng(0).normal(size=(30, 20))
-    picture[:3] = np.nan
-    return PairSide(name, picture, DensityCurves(X, height * sum(PARTS), sum(PARTS), PARTS))
-
-
-def test_result_and_target_of_a_pair_share_the_targets_grey_window_and_the_scale_of_densities():
-    figure = pair_panels(side("source", 100), side("target"), side("result", 3, 2), curve())
-    slices = [axes for axes in figure.axes if axes.images]
-    assert [axes.get_title() for axes in slices] == ["source", "result", "target"]
-    source, result, target = (axes.images[0].get_clim() for axes in slices)
-    assert target == result
-    np.testing.assert_allclose(source, 100 * np.array(target))
-    np.testing.assert_allclose(target, np.percentile(side("target").slice_[3:], (1, 99.5)))
-    limits = [figure.axes[place].get_ylim() for place in (3, 5)]
-    assert limits[0] == limits[1]
-    assert limits[0][1] > 2 * sum(PARTS).max()
-
-
 def test_a_cell_shows_the_histogram_the_quantiles_and_their_difference():
     left, upper, lower = fit_figure([FitCell("a scan", fit(0.5), 0.01234, 0.5)]).axes
     assert left.get_title("left") == "a scan\nRMSE 0.0123 · W1 0.5"
@@ -97,7 +76,6 @@ def test_a_cell_shows_the_histogram_the_quantiles_and_their_difference():
         partial(scan, fit(histogram=0 * Y, target=0 * Y), histogram=0 * X, mixture=0 * X),
         partial(scan, fit(**ONE)),
         lambda: fit_figure([FitCell("x", fit(histogram=0 * Y, **ONE), 0.0, 0.0)]),
-        lambda: pair_panels(*[side("x")._replace(slice_=np.ones((3, 3)))] * 3, curve(0.0)),
     ],
 )
 def test_degenerate_scans_can_be_drawn(odd: Callable[[], Figure]):

@@ -43,13 +43,6 @@ def fit_of(name: str) -> Figure:
     return curves.fit_figure([curves.FitCell(name, fit, 0.1, 0.2)])
 
 
-def pair_of(name: str) -> Figure:
-    picture = np.where(np.hypot(*np.mgrid[-9:10, -9:10]) < 8, np.arange(19.0), np.nan)
-    parts = np.array([0.5 * norm.pdf(X)] * 2)
-    side = curves.PairSide(name, picture, curves.DensityCurves(X, sum(parts), sum(parts), parts))
-    return curves.pair_panels(side, side, side, curves.MapCurves(X, np.sinh(X), np.cosh(X), X))
-
-
 def violins_of(name: str) -> Figure:
     values = np.random.default_rng(1).normal(size=30)
     panel = ViolinPanel([(name, values), ("constant", np.ones(5))], name, 0.5)
@@ -66,7 +59,7 @@ def joint_of(name: str) -> Figure:
     return joint_figure(JointVoxels([name, name], before, before + 1, 0 * before[:, 0], target))
 
 
-MAKERS = [densities_of, fit_of, pair_of, violins_of, tissues_of, joint_of]
+MAKERS = [densities_of, fit_of, violins_of, tissues_of, joint_of]
 every_figure = pytest.mark.parametrize("maker", MAKERS)
 
 

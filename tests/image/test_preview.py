@@ -20,7 +20,6 @@ from ndflow.image.mask import Nonzero
 from ndflow.image.preview import (
     Preview,
     encode_png,
-    fullest_slice,
     outline_of,
     preview_bytes,
     preview_of,
@@ -211,12 +210,6 @@ def test_volumes_of_any_orientation_are_turned_upright(codes: str) -> None:
     picture, spacing = upright(volume, Nonzero(volume))
     np.testing.assert_array_equal(picture, np.where(INSIDE, VALUES, np.nan))
     assert spacing == pytest.approx(SPACING)
-
-
-def test_the_fullest_slice_is_axial_with_the_front_at_the_top() -> None:
-    picture = np.where((Z == 3) | ((Z == 5) & (X > 2)), X + 100.0 * Y + 1e4 * Z, np.nan)
-    expected = picture[:, ::-1, 3].T.repeat(2, axis=0)
-    np.testing.assert_array_equal(fullest_slice(picture, (1.0, 2.0, 2.5)), expected)
 
 
 def opened(data: bytes) -> nibabel.Nifti1Image:

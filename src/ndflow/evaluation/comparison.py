@@ -39,7 +39,6 @@ from ndflow.evaluation.distribution import (
 from ndflow.evaluation.statistics import covariate_effect
 from ndflow.evaluation.tissues import TISSUE_ROWS, quartiles, weighted_moments
 from ndflow.files.stream import DEFAULT_MAX_BYTES
-from ndflow.image.mask import BoolArray
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.study.finished import (
@@ -52,8 +51,7 @@ from ndflow.study.finished import (
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
 from ndflow.study.weights import columns_of
-from ndflow.subject.records import MapRecord
-from ndflow.subject.voxels import Voxels, probabilities
+from ndflow.subject.voxels import probabilities
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
 
@@ -96,7 +94,7 @@ class Comparison:
 
     Attributes
     ----------
-    shared : the scans, with their results in each study.
+    scans : that were compared.
     runs : the studies that were compared.
     conditions : the first is `UNNORMALISED`, the second `AFFINE`.
     covariates : the columns whose effects are asked for.
@@ -105,10 +103,9 @@ class Comparison:
         the `FLOORS`.
     notes : what could not be done, and why.
     failures : of scans that were left out, and of conditions that could not be classified.
-    max_bytes : the largest file to read.
     """
 
-    shared: list[SharedScan]
+    scans: list[Subject]
     runs: Sequence[FinishedStudy]
     conditions: list[Condition]
     covariates: Sequence[str]
@@ -116,7 +113,6 @@ class Comparison:
     classified: dict[str, SiteClassification]
     notes: list[str]
     failures: list[Failure]
-    max_bytes: int
 
     @property
     def affine(self) -> Condition:
@@ -127,11 +123,6 @@ class Comparison:
     def sites(self) -> list[str] | None:
         """The site of each scan; None where some are not known, or all are the same."""
         return known_sites(self.scans)
-
-    @property
-    def scans(self) -> list[Subject]:
-        """The scans that were compared."""
-        return [one.scan for one in self.shared]
 
 
 def compare(
@@ -196,9 +187,7 @@ def compare(
     )
     target = average_distribution(conditions[1].distributions)
     notes, failures = notes + more, failures + unclassified
-    return Comparison(
-        *(shared, runs, conditions, covariates, target, classified, notes, failures, max_bytes)
-    )
+    return Comparison(scans, runs, conditions, covariates, target, classified, notes, failures)
 
 
 def _conditions(runs: Sequence[FinishedStudy], scans: Sequence[_ScanMeasures]) -> list[Condition]:
@@ -239,23 +228,6 @@ _CORNERS = 2001  # of a distribution
 _SLOPES = 1001  # of a map
 
 
-def counting_voxels(
-    scan: Subject, record: MapRecord, *, max_bytes: int
-) -> tuple[Voxels, FloatArray, BoolArray]:
-    """Read a scan with the mask that a study used.
-
-    Returns
-    -------
-    The scan, its intensities, and which of them count: inside the mask, finite, outside the lesion.
-    """
-    voxels = read_raw_voxels(scan, record, max_bytes=max_bytes)
-    values = voxels.volume.values(voxels.volume.flat)
-    counts = voxels.inside[:] & np.isfinite(values)
-    if voxels.lesion is not None:
-        counts &= ~voxels.lesion
-    return voxels, values, counts
-
-
 class _ConditionMeasures(NamedTuple):
     """A scan under one condition, see `Condition`.
 
@@ -291,8 +263,12 @@ def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
     """Measure a scan under every condition."""
     scan = shared.scan
     results = [read_results(paths) for paths in shared.paths]
-    read, values, counts = counting_voxels(scan, results[0].record, max_bytes=max_bytes)
+    read = read_raw_voxels(scan, results[0].record, max_bytes=max_bytes)
     volume, files, warnings = read.volume, read.files, [*read.warnings]
+    values = volume.values(volume.flat)
+    counts = read.inside[:] & np.isfinite(values)
+    if read.lesion is not None:
+        counts &= ~read.lesion
     tissues: list[FloatArray] = []
     for name in TISSUE_ROWS if scan.tissues.complete else ():
         source = getattr(scan.tissues, name.lower())

@@ -1,34 +1,17 @@
-"""What the figures of a comparison show, after those of the paper; `ndflow.figures` draws them.
-
-One of them is a pair of scans: slices, densities, and the map between. The source is the scan that
-the alignment leaves furthest from the average of all scans, the target the scan of another site
-that is nearest to it. The map is made with the settings of the first study, from the one scan to
-the other.
-"""
+"""What the figures of a comparison show, after those of the paper; `ndflow.figures` draws them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
+from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.evaluation.classification import entropy
-from ndflow.evaluation.comparison import (
-    UNNORMALISED,
-    Comparison,
-    Condition,
-    SharedScan,
-    counting_voxels,
-)
-from ndflow.evaluation.distribution import (
-    EmpiricalDistribution,
-    empirical_distribution,
-    histogram_fit,
-)
+from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition
+from ndflow.evaluation.distribution import EmpiricalDistribution, histogram_fit
 from ndflow.evaluation.tissues import TISSUE_ROWS
 from ndflow.figures.cohort import (
     DensityPanel,
@@ -37,21 +20,8 @@ from ndflow.figures.cohort import (
     tissue_figure,
     violin_figure,
 )
-from ndflow.figures.curves import (
-    DensityCurves,
-    FitCell,
-    FitCurves,
-    MapCurves,
-    PairSide,
-    fit_figure,
-    pair_panels,
-)
+from ndflow.figures.curves import FitCell, FitCurves, fit_figure
 from ndflow.figures.style import png, svg
-from ndflow.image.preview import fullest_slice, upright
-from ndflow.methods.base import DensityModel, method_of
-from ndflow.options import Options
-from ndflow.study.finished import read_results, refuse_other_inputs
-from ndflow.transport import Affine, IntensityMap, align
 from ndflow.values import FloatArray
 
 if TYPE_CHECKING:
@@ -94,13 +64,10 @@ def drawings(comparison: Comparison) -> list[Drawing]:
 
     A narrow page shows these parts one below another.
     """
-    # How far the alignment leaves each scan from the average of all.
-    off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
     panels = [_panel(comparison, condition) for condition in comparison.conditions]
     found = [
         Drawing("populations", partial(density_figure, panels)),
-        Drawing("fitness", partial(fit_figure, _fits(comparison, off), units=_UNITS)),
-        Drawing("pair", partial(pair_panels, *_pair(comparison, off))),
+        Drawing("fitness", partial(fit_figure, _fits(comparison), units=_UNITS)),
     ]
     rows = {
         one.name: one.tissues[:, :, :3]
@@ -150,10 +117,11 @@ def _middles(edges: FloatArray) -> FloatArray:
     return middles
 
 
-def _fits(comparison: Comparison, off: Sequence[float]) -> list[FitCell]:
+def _fits(comparison: Comparison) -> list[FitCell]:
     """Return one scan under all conditions: that which the alignment leaves as far off as most."""
-    typical = int(np.argsort(off, kind="stable")[len(off) // 2])
     target = comparison.target
+    off = [histogram_fit(scan, target).w1 for scan in comparison.affine.distributions]
+    typical = int(np.argsort(off, kind="stable")[len(off) // 2])
     edges = _edges([target], _BEYOND)
     cells = []
     for condition in comparison.conditions[1:]:
@@ -177,76 +145,3 @@ def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
         "entropy": ViolinPanel(bits, titles[0], float(np.log2(classes))),
         "confidence": ViolinPanel(largest, titles[1], 1 / classes),
     }
-
-
-# ── the pair ──────────────────────────────────────────────────────────────────────────────────────
-
-_POINTS = 240
-_SOLVING = ("method", "objective", "regularisation", "solver", "landmarks")
-
-
-class _Scan(NamedTuple):
-    """A scan: a slice of it, NaN outside the mask; its voxels; and what is known about them."""
-
-    name: str
-    slice_: FloatArray
-    voxels: FloatArray
-    model: DensityModel
-
-
-def _pair(
-    comparison: Comparison, off: Sequence[float]
-) -> tuple[PairSide, PairSide, PairSide, MapCurves]:
-    """Return a scan, the scan it is matched to, the result, and the map, as they are drawn."""
-    scans = comparison.scans
-    far = int(np.argmax(off))
-    others = [i for i, scan in enumerate(scans) if scan.site != scans[far].site]
-    near = min(others or [i for i in range(len(scans)) if i != far], key=lambda i: off[i])
-    source, target = (_read(comparison.shared[i], comparison.max_bytes) for i in (far, near))
-    study = comparison.runs[0].study
-    options = Options(**{name: getattr(study.options, name) for name in _SOLVING})
-    imap = method_of(options).solve(source.model, target.model, options).imap
-    x = _grid(source.model)
-    y, log_slope = imap.with_log_det_jacobian(x)
-    straight = align(source.model.mixture, target.model.mixture)(x)
-    same = Affine(np.eye(1), np.zeros(1))
-    return (
-        _side(source, same),
-        _side(target, same),
-        _side(source._replace(name=f"matched to {target.name}"), imap),
-        MapCurves(x, y, np.exp(log_slope), straight),
-    )
-
-
-def _side(scan: _Scan, imap: IntensityMap) -> PairSide:
-    """Return a scan through a map: densities go along by the change of variables."""
-    grid = _grid(scan.model)
-    inside = np.isfinite(scan.slice_)
-    slice_ = scan.slice_.copy()
-    slice_[inside] = imap(slice_[inside])
-    x, log_slope = imap.with_log_det_jacobian(grid)
-    components = scan.model.mixture.component_densities(grid) / np.exp(log_slope)
-    levels, counts = np.unique(scan.voxels, return_counts=True)
-    histogram = empirical_distribution(imap(levels), counts).density(midpoint_edges(x))
-    density = DensityCurves(x, histogram, components.sum(axis=0), components)
-    return PairSide(scan.name, slice_, density)
-
-
-def _grid(model: DensityModel) -> FloatArray:
-    low, high = model.mixture.quantile(_ENDS).tolist()
-    return np.linspace(low, high, _POINTS)
-
-
-def _read(shared: SharedScan, max_bytes: int) -> _Scan:
-    scan, paths = shared.scan, shared.paths[0]
-    model, record, mixture = read_results(paths)
-    lesion = scan.lesion if record.setting("exclude") else None  # as its density was estimated
-    seen = replace(scan, lesion=lesion)
-    voxels, values, counts = counting_voxels(seen, record, max_bytes=max_bytes)
-    refuse_other_inputs(paths, record, voxels.files)
-    picture, spacing = upright(voxels.volume, voxels.inside)
-    slice_ = fullest_slice(picture, spacing)
-    rows, columns = np.nonzero(np.isfinite(slice_))
-    cut = slice_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-    known = DensityModel(mixture) if record.channel else model.model
-    return _Scan(scan.name, cut, np.asarray(values[counts], np.float64), known)

@@ -6,9 +6,8 @@
 - A fit: the histogram with the target density, and ``Q_scan(p) − Q_target(p)`` against
   ``Q_target(p)``.
 
-`scan_figure` shows one scan: as scanned, its map, and the result. `pair_panels` shows one scan
-matched to another [castro2018, Fig. 1], `fit_figure` the fit of scans to a target under several
-conditions [castro2018, Fig. 3].
+`scan_figure` shows one scan: as scanned, its map, and the result. `fit_figure` shows the fit of
+scans to a target under several conditions [castro2018, Fig. 3].
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.gridspec import GridSpec
 
 _LETTERS = 12  # per inch
-_WINDOW = (1, 99.5)  # percentiles of a slice, from black to white
 _SPIKE = 1.6  # times the height of the curve to compare with: higher bins are cut off
 _SMALL = 6.5  # points, the font size of legends
 
@@ -89,21 +87,6 @@ class FitCurves(NamedTuple):
         return off
 
 
-class PairSide(NamedTuple):
-    """A scan as the figure shows it.
-
-    Attributes
-    ----------
-    name : title of its column.
-    slice_ : (rows, columns), the image; NaN outside the brain, which is drawn black.
-    density : of its voxels.
-    """
-
-    name: str
-    slice_: FloatArray
-    density: DensityCurves
-
-
 class FitCell(NamedTuple):
     """A scan's histogram beside its target.
 
@@ -134,10 +117,10 @@ def scan_figure(before: DensityCurves, imap: MapCurves, after: FitCurves) -> Fig
     with style.new_figure(9.0, 2.4) as figure:
         grid = figure.add_gridspec(2, 3, height_ratios=(1.7, 1), width_ratios=(1.1, 1, 1.1))
         axes = figure.add_subplot(grid[:, 0])
-        _draw_density(axes, before, style.ACCENT)
+        _draw_density(axes, before)
         axes.set_title("as scanned")
         _draw_legend(axes)
-        _draw_map(figure, grid, 1, imap)
+        _draw_map(figure, grid, imap)
         fitted = after.target is not None
         axes = last = figure.add_subplot(grid[0, 2] if fitted else grid[:, 2])
         _draw_fit(axes, after)
@@ -150,47 +133,6 @@ def scan_figure(before: DensityCurves, imap: MapCurves, after: FitCurves) -> Fig
             most = float(np.abs(after.differences).max())
             _draw_differences(last, after, max(1.1 * most, 0.005 * float(np.ptp(after.x))))
         last.set_xlabel("intensity after normalisation")
-    return figure
-
-
-def pair_panels(source: PairSide, target: PairSide, result: PairSide, imap: MapCurves) -> Figure:
-    """Draw a scan, the scan it is matched to, the result, and the intensity map.
-
-    Result and target are in the same units and have the same grey window, the target's; the source
-    has its own.
-
-    Parameters
-    ----------
-    source, target, result : the scan, the one it is matched to, and the scan after matching.
-    imap : the intensity map from source to result.
-
-    Returns
-    -------
-    A matplotlib figure, which `ndflow.figures.style` turns into a file.
-    """
-    with style.new_figure(10.4, 4.4) as figure:
-        grid = figure.add_gridspec(2, 4, height_ratios=(1.25, 1))
-        colours = (style.SECOND, style.ACCENT, style.INK)
-        below: list[Axes] = []
-        for i, side in enumerate((source, result, target)):
-            like = source if side is source else target
-            shown = like.slice_[np.isfinite(like.slice_)]
-            low, high = np.percentile(shown, _WINDOW).tolist()
-            axes = figure.add_subplot(grid[0, i], facecolor="black")  # outside the brain
-            axes.imshow(side.slice_, cmap="gray", vmin=low, vmax=high)
-            axes.set_title(style.label(side.name, 34), loc="center")
-            axes.set(xticks=[], yticks=[])
-            axes.spines[:].set_visible(False)
-            below.append(figure.add_subplot(grid[1, i]))
-            _draw_density(below[i], side.density, colours[i])
-        _draw_legend(below[0])
-        # Result and target are in the same units, so they have the same scale.
-        alike = (result.density, target.density)
-        top = max(float(max(one.histogram.max(), one.mixture.max())) for one in alike)
-        for axes in below[1:]:
-            axes.set_ylim(0, 1.05 * top)
-            axes.set_xlim(min(one.x[0] for one in alike), max(one.x[-1] for one in alike))
-        _draw_map(figure, grid, 3, imap)
     return figure
 
 
@@ -248,19 +190,20 @@ def fit_figure(cells: Sequence[FitCell], *, units: str = "intensity") -> Figure:
 # ── panels ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _draw_density(axes: Axes, curves: DensityCurves, colour: str) -> None:
+def _draw_density(axes: Axes, curves: DensityCurves) -> None:
     """Draw a histogram with the mixture and its components."""
     _draw_histogram(axes, curves.x, curves.histogram, curves.mixture)
+    colour = style.ACCENT
     for k, part in enumerate(curves.components):
         axes.plot(curves.x, part, color=colour, lw=0.6, label=None if k else "components")
     axes.plot(curves.x, curves.mixture, color=colour, lw=1.4, label="mixture")
     axes.set_xlabel("intensity")
 
 
-def _draw_map(figure: Figure, grid: GridSpec, column: int, imap: MapCurves) -> None:
-    """Draw an intensity map in the first row of a grid, and its slope in the second."""
-    upper = figure.add_subplot(grid[0, column])
-    lower = figure.add_subplot(grid[1, column], sharex=upper)
+def _draw_map(figure: Figure, grid: GridSpec, imap: MapCurves) -> None:
+    """Draw an intensity map in the middle of a grid, and its slope below."""
+    upper = figure.add_subplot(grid[0, 1])
+    lower = figure.add_subplot(grid[1, 1], sharex=upper)
     upper.plot(imap.x, imap.straight, color=style.INK, lw=0.8, ls="--", label="z-scored")
     upper.plot(imap.x, imap.y, color=style.ACCENT, lw=1.4, label="map")
     upper.set_title("intensity map")

@@ -283,21 +283,6 @@ def upright(volume: Volume, inside: Inside) -> tuple[FloatArray, tuple[float, ..
     return _turned(volume, values, orientation), tuple(spacing.tolist())
 
 
-def fullest_slice(picture: FloatArray, spacing: tuple[float, ...]) -> FloatArray:
-    """Return the axial slice with the most voxels inside, with square pixels.
-
-    Parameters
-    ----------
-    picture, spacing : as returned by `upright`.
-
-    Returns
-    -------
-    plane : rows from top to bottom: the front is at the top, and right is on the right.
-    """
-    place = _largest(np.isfinite(picture), _AXES[0])
-    return np.rot90(_square(picture[:, :, place], *spacing[:2]))
-
-
 def _square(plane: FloatArray, first: float, second: float) -> FloatArray:
     """Resample a plane of this spacing to square pixels, each that of the nearest voxel."""
     unit = min(first, second)
