@@ -18,7 +18,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
-    TypedDict,
     TypeVar,
     get_args,
     get_origin,
@@ -225,28 +224,6 @@ class Preparing:
             raise InvalidValueError("resolution is that of copies; choose space MNI as well")
 
 
-class Keywords(TypedDict, total=False):
-    """`Options` as keywords of a Python function; what is left out, or None, is not chosen."""
-
-    mode: ModeName | None
-    average: Average | None
-    balance: tuple[str, ...]
-    effective_count: float
-    method: MethodName
-    proportions: Proportions | None
-    freeze: tuple[str, ...]
-    objective: Objective | None
-    regularisation: float | None
-    solver: Solver
-    landmarks: int
-    scale: Scale | None
-    range: tuple[float, float] | None
-    outside: Outside | None
-    dtype: DType
-    force: bool
-    max_bytes: int
-
-
 def options_of(*steps: Step) -> list[Field[Any]]:
     """Return the fields of the options that belong to some steps, or to any."""
     return [one for one in fields(Options) if not steps or one.metadata["step"] in steps]
@@ -331,14 +308,14 @@ def documented(*steps: Step) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         found = options_of(*steps)
         signature = inspect.signature(function)
-        hints = get_type_hints(Keywords)
+        hints = get_type_hints(Options)
         own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
         more = [
             inspect.Parameter(
                 one.name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None if one.metadata["by_preset"] else one.default,
-                annotation=hints[one.name],
+                annotation=hints[one.name] | None if one.metadata["by_preset"] else hints[one.name],
             )
             for one in found
         ]

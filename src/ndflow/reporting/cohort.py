@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 from warnings import warn
 
 from ndflow.errors import InvalidValueError, NdflowError
 from ndflow.files.atomic import AnyPath
 from ndflow.image.mask import Unmasked
 from ndflow.options import (
-    Keywords,
     NoMask,
     Options,
     Preparing,
@@ -51,7 +50,7 @@ def cohort(
     scheduler: str | None = None,
     report: bool = True,
     progress: Progress | None = None,
-    **options: Unpack[Keywords],
+    **options: Any,
 ) -> Summary:
     """Normalise all scans of a study, and write the report, as ``ndflow cohort`` does.
 

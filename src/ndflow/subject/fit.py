@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -58,35 +58,21 @@ class Fitted(NamedTuple):
     files: Hashes
 
 
-class FitOptions(TypedDict, total=False):
-    """The keywords of `fit`, but `joint`, for type checkers."""
-
-    mask: Source | None
-    exclude: Source | None
-    effective_count: float
-    concentration: float
-    truncation: int
-    start: GaussianMixture | None
-    max_bytes: int
+@overload
+def fit(data: Histogram | Source, **options: Any) -> Fit: ...
 
 
 @overload
-def fit(data: Histogram | Source, **options: Unpack[FitOptions]) -> Fit: ...
+def fit(data: Mapping[str, Source], *, joint: Literal[True], **options: Any) -> Fit: ...
 
 
 @overload
 def fit(
-    data: Mapping[str, Source], *, joint: Literal[True], **options: Unpack[FitOptions]
-) -> Fit: ...
-
-
-@overload
-def fit(
-    data: Mapping[str, Source], *, joint: Literal[False] = False, **options: Unpack[FitOptions]
+    data: Mapping[str, Source], *, joint: Literal[False] = False, **options: Any
 ) -> dict[str, Fit]: ...
 
 
-def fit(
+def fit(  # type: ignore[misc]  # which takes these keywords only
     data: Histogram | Source | Mapping[str, Source],
     *,
     joint: bool = False,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from nibabel.spatialimages import SpatialImage
@@ -41,7 +41,7 @@ from ndflow.image.write import check_output, make_array, make_image, write_volum
 from ndflow.methods.base import Solution, method_of
 from ndflow.methods.modes import Goal
 from ndflow.methods.ndflow import target_rule
-from ndflow.options import Keywords, Options, PresetName, Step, chosen_options, documented
+from ndflow.options import Options, PresetName, Step, chosen_options, documented
 from ndflow.subject.doubts import match_doubts, unlike_reference
 from ndflow.subject.fit import check_fit, fit_voxels
 from ndflow.subject.presets import (
@@ -305,27 +305,13 @@ def _completed(record: MapRecord, clipped: int, path: str, options: Options) -> 
 # ── to a target ───────────────────────────────────────────────────────────────────────────────────
 
 
-class NormaliseOptions(Keywords, total=False):
-    """The keywords of `normalise`, for type checkers."""
-
-    joint: bool
-    mask: Source | None
-    to_mask: Source | None
-    exclude: Source | None
-    csf: Source | None
-    gm: Source | None
-    wm: Source | None
-    output: AnyPath | None
-    preset: PresetName
-
-
 @overload
-def normalise(image: Source, to: AnyTarget, **options: Unpack[NormaliseOptions]) -> Result: ...
+def normalise(image: Source, to: AnyTarget, **options: Any) -> Result: ...
 
 
 @overload
 def normalise(
-    image: Mapping[str, Source], to: AnyChannelTarget, **options: Unpack[NormaliseOptions]
+    image: Mapping[str, Source], to: AnyChannelTarget, **options: Any
 ) -> dict[str, Result]: ...
 
 
@@ -343,7 +329,7 @@ def normalise(
     wm: Source | None = None,
     output: AnyPath | None = None,
     preset: PresetName = "auto",
-    **options: Unpack[Keywords],
+    **options: Any,
 ) -> Result | dict[str, Result]:
     """Bring an image to a target, as ``ndflow normalise`` does.
 
@@ -606,24 +592,13 @@ def normalise_subject(
 # ── through a saved map ───────────────────────────────────────────────────────────────────────────
 
 
-class ApplyOptions(Keywords, total=False):
-    """The keywords of `apply`, for type checkers."""
-
-    inverse: bool
-    other_image: bool
-    mask: Source | None
-    output: AnyPath | None
+@overload
+def apply(image: Source, imap: IntensityMap | AnyPath, **options: Any) -> Result: ...
 
 
 @overload
 def apply(
-    image: Source, imap: IntensityMap | AnyPath, **options: Unpack[ApplyOptions]
-) -> Result: ...
-
-
-@overload
-def apply(
-    image: Mapping[str, Source], imap: IntensityMap | AnyPath, **options: Unpack[ApplyOptions]
+    image: Mapping[str, Source], imap: IntensityMap | AnyPath, **options: Any
 ) -> dict[str, Result]: ...
 
 
@@ -636,7 +611,7 @@ def apply(
     other_image: bool = False,
     mask: Source | None = None,
     output: AnyPath | None = None,
-    **options: Unpack[Keywords],
+    **options: Any,
 ) -> Result | dict[str, Result]:
     """Apply an intensity map to an image, as ``ndflow apply`` does.
 
