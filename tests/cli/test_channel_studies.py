@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from channel_phantoms import NAMES, channels, save_channels, words
 from commands import Run, typed
+from pages import report_of
 from phantoms import SHAPE, radii, save, voxels_of
 from studies import contents, read_json, read_tsv, write_tsv
 
@@ -132,6 +133,10 @@ def test_each_channel_is_evaluated(run: Run, both: Path, monkeypatch: pytest.Mon
             for one, other in zip(rows[::2], rows[1::2], strict=True)
         )
         assert after < 0.1 * before
+    assert run("report", both).code == 0
+    titles = report_of(both).texts("h3")
+    for name in NAMES:
+        assert [title for title in titles if title.startswith(f"{name}: ")]
     assert run("verify", both).code == 0
 
 

@@ -125,16 +125,3 @@ def test_scans_are_matched_to_tissues_in_their_own_proportions(run: Run, tmp_pat
         for tissue in NAMES:
             digest = sha256(tmp_path / f"{name}_{tissue}.nii.gz")
             assert [file["sha256"] for file in read[tissue.lower()]] == [digest]
-
-
-def test_adaptive_finds_proportions_of_its_own(tmp_path: Path) -> None:
-    shares, out = save_labelled(tmp_path), tmp_path / "out"
-    rows = (tmp_path / "scans.tsv").read_text().splitlines()
-    bare = ["\t".join(row.split("\t")[:2]) for row in rows]
-    (tmp_path / "bare.tsv").write_text("\n".join([*bare, ""]))
-    words = ("--preset", "paper", "--proportions", "adaptive", "--mode", "two-level", "-q")
-    typed("cohort", tmp_path / "bare.tsv", out, *words)
-    choices = [read_json(out / "maps" / f"{name}.json")["match"]["target"] for name in EDGES]
-    found = [choice["proportions"]["CSF"] for choice in choices]
-    assert np.corrcoef(found, [own[0] for own in shares.values()])[0, 1] > 0.9
-    assert {choice["tissues"] for choice in choices} == {"components"}

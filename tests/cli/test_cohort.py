@@ -1,17 +1,16 @@
 """``ndflow cohort``: a whole study, what it understands and says, and scans that fail."""
 
-import csv
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import Run, on_a_terminal
+from pages import report_of
 from phantoms import head, save, voxels_of
 from studies import SITES, SMALL, SiteStudy, contents, read_json, read_tsv
 
 import ndflow
-from ndflow.files.tables import read_delimited, write_table
 
 
 @pytest.fixture
@@ -128,42 +127,7 @@ def test_a_study_ends_with_how_far_sites_lie_apart(run: Run, study: SiteStudy, t
     again = ndflow.cohort(study.folder / "all.tsv", out, report=False)
     assert (again.kept, again.distances is not None) == (6, True)
     assert f"{again.distances.raw:.3g}" in shown["distance"]
-
-
-def test_an_unchanged_study_starts_no_workers(
-    run: Run, study: SiteStudy, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("workers were started")
-
-    monkeypatch.setattr("ndflow.study.tasks.run_in_workers", refuse)
-    words = ("--mode", "two-level", "--proportions", "tissue", "-j", 2)
-    assert "nothing to do" in run("cohort", study.folder / "all.tsv", out, *words).out
-
-
-# ── odd names ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_odd_names_come_back_and_are_no_formulas(run: Run, tmp_path: Path) -> None:
-    blanks = "\x0b\x1c\x7f\x85\xa0\u200b\u2028\u3000\ufeff\t\n\r\0"
-    sites = ["Aachen" * 20, "=cmd|'/C calc'!A0", "".join(f"C{blank}e" for blank in blanks)]
-    study = SiteStudy(tmp_path, per_site=1)
-    for row, site in zip(study.rows, sites, strict=True):
-        row |= {"site": site, "subject": f"@{'é' * 50}{row['subject']}", "=age": "-1.5"}
-    table, out = tmp_path / "t.tsv", tmp_path / "out"
-    write_table(table, [*study.rows[0]], [[*row.values()] for row in study.rows])
-    assert run("cohort", table, out, "--mode", "two-level", "-q").code == 0
-    columns, rows = read_delimited(out / "scans.tsv")
-    found = [dict(zip(columns, cells, strict=True)) for _, cells in rows]
-    for name in ("site", "subject", "=age"):
-        assert [row[name] for row in found] == [row[name] for row in study.rows]
-    for kind in ("reference", "map"):
-        assert len([*out.glob(f"{kind}_*.json")]) == 3
-    words = ("--trees", 2, "--permutations", 0, "-q", "--no-report")
-    assert run("evaluate", out, *words).code == 0
-    for path in (out / "scans.tsv", *(out / "evaluation").glob("*.tsv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            cells = {cell for row in csv.reader(file, delimiter="\t") for cell in row}
-        for cell in cells:
-            if cell.startswith(("=", "+", "-", "@")):
-                float(cell)
+    assert run("report", out, "--sample", 0).code == 0
+    facts = report_of(out).facts
+    found = [float(facts[name]) for name in ("unnormalised", "normalised")]
+    assert found == pytest.approx([raw, after], rel=6e-3, abs=1e-3)

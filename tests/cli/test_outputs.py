@@ -121,22 +121,6 @@ def test_pipes_and_devices_are_not_replaced_and_links_are_followed(desk: Desk) -
     assert nibabel.load(desk.folder / "archive" / "real.nii.gz").shape == SHAPE
 
 
-def test_a_full_disc_leaves_no_half_written_image(desk: Desk, small_disc: Path) -> None:
-    name = "x.nii.gz"
-    desk.done(NORMALISE, desk.out / name)
-    desk.done(f"{NORMALISE} --range 0 50", small_disc / name)
-    free = os.statvfs(small_disc)
-    (small_disc / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize))
-    before = snapshot(small_disc)
-    ran = desk.run(*desk.words(f"{NORMALISE} --force", small_disc / name))
-    assert (ran.code, len(ran.errors)) == (2, 1)
-    assert "disc is full" in ran.errors[0]
-    assert snapshot(small_disc) == before
-    (small_disc / "filler").unlink()
-    desk.done(f"{NORMALISE} --force", small_disc / name)
-    assert (small_disc / name).read_bytes() == (desk.out / name).read_bytes()
-
-
 @pytest.mark.parametrize(
     ("number", "code", "jobs"),
     [(signal.SIGKILL, -9, 1), (signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 2)],

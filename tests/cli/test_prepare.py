@@ -1,16 +1,13 @@
 """``ndflow prepare`` and ``--prepare``: raw scans become a derivative, ready for a study."""
 
-import json
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import nibabel
 import numpy as np
 import pytest
-from commands import Run, in_the_background, typed, without_workers
+from commands import Run, typed, without_workers
 from deepbet_stand_in import StandIn
 from phantoms import AFFINE, head, save, tissue_shares, voxels_of
 from studies import SMALL, contents, read_json, read_tsv, sha256, write_tsv
@@ -130,31 +127,6 @@ def test_missing_packages_are_named_before_any_work(
     desk.change(0, mask="")
     assert "needs deepbet and torch, not" in run(*desk.words()).err
     assert not desk.out.exists()
-
-
-def results_of(out: Path) -> dict[str, Any]:
-    """Return the content of all files, without what differs between runs: time."""
-    found: dict[str, Any] = contents(out)
-    for name in [name for name in found if name.endswith(".json")]:
-        record = json.loads(found[name])
-        unlike = ("seconds", "checksum", "command", "inputs", "outputs")
-        found[name] = {key: part for key, part in record.items() if key not in unlike}
-    measured = read_tsv(out / "preparation.tsv")
-    for row in measured:
-        del row["seconds"]
-    return found | {"preparation.tsv": measured}
-
-
-def test_a_run_that_was_killed_goes_on(run: Run, undisturbed: Desk, desk: Desk) -> None:
-    with in_the_background(*desk.words("-q")) as child:
-        while not (desk.out / NAMES["sub-01_ses-1_T1w.nii.gz"]).exists():
-            assert child.poll() is None
-            time.sleep(0.001)
-        child.kill()
-    ran = run(*desk.words())
-    assert "3 prepared" in ran.out
-    assert "(0 kept" not in ran.out
-    assert results_of(desk.out) == results_of(undisturbed.out)
 
 
 def test_a_result_that_was_changed_by_hand_is_kept_until_it_is_given_as_input(

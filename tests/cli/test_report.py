@@ -1,16 +1,12 @@
 """``ndflow report``, and the report that a study ends with."""
 
-import itertools
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from commands import Run, typed
 from pages import QUOTED, SCRIPT, ReportPage, report_of
-from phantoms import voxels_of
 from studies import SITES, SiteStudy, read_json, read_tsv
 
 QUICK = ("--trees", 5, "--permutations", 0, "-q")
@@ -77,30 +73,6 @@ def test_it_says_what_was_run_and_what_failed_byte_for_byte(
     assert (hostile / "report.html").read_bytes() == before
 
 
-def quantiles(image: Path) -> Any:
-    voxels = voxels_of(image)
-    return np.quantile(voxels[voxels != 0], np.arange(1, 200) / 200)
-
-
-def test_the_headline_is_the_distance_between_sites(run: Run, study: SiteStudy, out: Path) -> None:
-    assert run("report", out, "--sample", 0).code == 0
-    sites: dict[str, list[Any]] = {}
-    for row in study.rows:
-        name = row["image"]
-        own = [quantiles(study.folder / name), quantiles(out / "images" / name)]
-        sites.setdefault(row["site"], []).append(own)
-    expected = []
-    for condition in (0, 1):
-        spread = np.mean([one[condition].std() for own in sites.values() for one in own])
-        means = [np.mean([one[condition] for one in own], axis=0) for own in sites.values()]
-        pairs = itertools.combinations(means, 2)
-        expected.append(float(np.mean([np.abs(a - b).mean() / spread for a, b in pairs])))
-    facts = report_of(out).facts
-    found = [float(facts[name]) for name in ("unnormalised", "normalised")]
-    assert found == pytest.approx(expected, rel=6e-3, abs=1e-3)
-    assert expected[1] < expected[0]
-
-
 def test_an_evaluation_is_shown_while_it_is_of_these_results(
     run: Run, study: SiteStudy, out: Path, wanted: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,20 +109,3 @@ def test_a_report_that_fails_does_not_lose_the_study(
     assert (ran.code, len(ran.errors)) == (1, 1)
     assert "no ink" in ran.errors[0]
     assert (tmp_path / "out" / "images" / "s0.nii.gz").exists()
-
-
-def test_a_report_is_made_again_only_if_it_would_change_and_goes_with_its_results(
-    run: Run, study: SiteStudy, tmp_path: Path, wanted: None
-) -> None:
-    words = ("cohort", study.table("two", study.rows[:2]), tmp_path / "out", "-q")
-    page = tmp_path / "out" / "report.html"
-    assert run(*words).code == 0
-    first = page.stat().st_mtime_ns
-    assert run(*words, "-j", 2).code == 0
-    assert page.stat().st_mtime_ns == first
-    assert run(*words, "--no-report", "--range", 0, 1, "--force").code == 0
-    assert not page.exists()
-    page.write_text("<title>Mine</title>")
-    assert run(*words, "--range", 0, 1).code == 1
-    assert run("report", tmp_path / "out", "--force").code == 2
-    assert page.read_text() == "<title>Mine</title>"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import NDFLOW, Run, in_the_background, needs_proc, typed
+from commands import Run, in_the_background, typed
 from phantoms import head, save
 from studies import SMALL, results_of, snapshot
 
@@ -98,7 +98,10 @@ MAPPED = results(*SCANS, kinds="images maps figures")
 # ── what a second run does ───────────────────────────────────────────────────────────────────────
 
 
-def test_a_second_run_rewrites_nothing(run: Run, desk: Desk) -> None:
+def test_a_second_run_rewrites_nothing_and_starts_no_workers(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ndflow.study.tasks.run_in_workers", None)
     first = results_of(desk.out)
     for path in desk.folder.glob("*.nii.gz"):
         os.utime(path)  # modification times do not matter
@@ -156,10 +159,6 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def workers(session: int) -> int:
-    return sum("popen_loky" in words for words in alive(session).values())
-
-
 def walk(folder: Path) -> Iterator[Path]:
     for where, _, names in os.walk(folder):
         yield from (Path(where, name) for name in names)
@@ -214,20 +213,6 @@ def test_a_run_that_is_stopped_says_how_to_resume(
     assert len(err.splitlines()) == 1
     assert err.startswith(f"error: {word}; ")
     assert re.search("the same (command )?again", err)
-
-
-@needs_proc
-def test_nohup_keeps_a_run_alive(undisturbed: Desk, tmp_path: Path) -> None:
-    command = ["nohup", *NDFLOW, *undisturbed.words("-j", 2, out=tmp_path / "out")]
-    with subprocess.Popen(
-        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as child:
-        wait_until(lambda: child.poll() is not None or workers(child.pid) > 0)
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGHUP)
-        child.communicate(timeout=120)
-    assert child.returncode == 0
-    assert results_of(tmp_path / "out") == results_of(undisturbed.folder / "site")
 
 
 def test_a_dry_run_says_what_a_run_does(run: Run, desk: Desk) -> None:

