@@ -47,7 +47,7 @@ def test_the_page_says_what_was_excluded_as_a_lesion_and_outlines_it(tmp_path: P
     page = report_of(out)
     column = page.texts("th", scope="col").index("lesion")
     cells = {name: cells[column - 1] for name, cells in page.rows.items()}
-    assert cells == {f"s{number}": "0.51" if number == 3 else "–" for number in range(6)}
+    assert cells == {f"s{number}": "0.512" if number == 3 else "–" for number in range(6)}
     paths = [own["d"] for tag, own, _ in page.elements if tag == "path" and "d" in own]
     (slices,) = (scan["slices"] for scan in page.data["scans"] if "lesion" in scan["slices"])
     assert paths.count(slices["lesion"]) == 2  # before and after

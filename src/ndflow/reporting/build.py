@@ -281,7 +281,7 @@ def _study_page(
         entries,
         montage=None if windows is None else montage(scans, previews, windows, flagged),
         populations=populations(scans, target, sites),
-        sites=site_entries(scans, target, sites, run.record.balance) if len(sites) > 1 else [],
+        sites=site_entries(scans, target, sites) if len(sites) > 1 else [],
         columns=[*columns, *more],
         windows=windows,
         methods=methods_paragraph(run, named, masks, steps),

@@ -90,13 +90,9 @@ def cohort(
     >>> ndflow.cohort("study.tsv", "out", channels="T1w")  # doctest: +SKIP
     """
     names = (channels,) if isinstance(channels, str) else tuple(channels)
-    if joint and len(names) < 2:
-        raise InvalidValueError("joint: name several channels, for example ['T1w', 'FLAIR']")
-    if len(names) > 1 and not joint:
-        raise InvalidValueError(
-            "channels: several are normalised together, with joint=True; run one at a time for "
-            "each by itself"
-        )
+    if joint != (len(names) > 1):
+        words = "joint=True is for several channels, such as ['T1w', 'FLAIR']"
+        raise InvalidValueError(f"{words}; run one at a time for each by itself")
     listing = read_table(table, names)
     for text in listing.warnings:
         warn(text, stacklevel=2)

@@ -7,8 +7,7 @@ the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.figures.cohort import DensityPanel, density_picture
 from ndflow.figures.style import colours, svg
 from ndflow.methods.base import DensityModel
-from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.content import Headline, Picture, SiteEntry
 from ndflow.reporting.scan_section import ScanSummary
 from ndflow.study.checks import SiteDistances, site_distances
@@ -77,18 +75,9 @@ def populations(
 
 
 def site_entries(
-    scans: Sequence[ScanSummary],
-    target: DensityModel,
-    sites: Sequence[str],
-    balance: Mapping[str, SiteBalance] = MappingProxyType({}),
+    scans: Sequence[ScanSummary], target: DensityModel, sites: Sequence[str]
 ) -> list[SiteEntry]:
-    """Return each site by itself, drawn with the axes of all.
-
-    Parameters
-    ----------
-    scans, target, sites : as for `populations`.
-    balance : what the weights of each site achieve, if scans are weighted.
-    """
+    """Return each site by itself, drawn with the axes of all; parameters as for `populations`."""
     palette = colours(sites)
     panels = _comparable(scans, target)
     tallest = _tallest(panels)
@@ -102,8 +91,6 @@ def site_entries(
                 f"Its scans lie {found.aligned:.3g} standard deviations from their average "
                 f"after z-scoring, and {found.normalised:.3g} after normalisation."
             )
-        if name in balance:
-            sentence += f" {_weighted(balance[name])}"
         pictures = []
         for panel in panels if number < _MOST_SITES else ():
             alone = panel._replace(densities={name: panel.densities[name]})
@@ -111,26 +98,6 @@ def site_entries(
             pictures.append(Picture(drawn, f"Densities of the scans of {name}, {panel.title}"))
         entries.append(SiteEntry(name, len(own), palette[name], pictures, sentence))
     return entries
-
-
-def _weighted(site: SiteBalance) -> str:
-    """Return what the weights of a site achieve, in a sentence."""
-    changes = ", ".join(
-        f"{name} {_number(site.before[name])} → {_number(site.after[name])}".replace(
-            " ", "\N{NO-BREAK SPACE}"
-        )
-        for name in site.after
-    )
-    near = ", which is near the other sites but not the same" * (site.reach == "approximate")
-    return (
-        f"Weighted for the references, they count as {site.effective:.1f} of "
-        f"{plural(site.scans, 'scan')}; on average, {changes}{near}."
-    )
-
-
-def _number(value: float) -> str:
-    """Return a mean or a share, with as many decimals as others of its size."""
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def _unnormalised(scans: Sequence[ScanSummary]) -> DensityPanel:

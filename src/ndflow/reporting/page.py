@@ -52,8 +52,6 @@ _SCRIPTS = ("base", "enlarge", "ratings", "curves", "table", "volumes", "viewer"
 _DASHES = {"-": "", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}  # lines as in figures
 _OPEN = 20  # scans to check that are shown at once, of all kinds together
 _LEAST_OPEN = 3  # of each kind
-_DIGITS = 3  # of a typical number of a column: enough to compare scans; of fractions, one less
-_LEAST = 1e-4  # columns of smaller numbers have a power of ten
 
 
 def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> str:
@@ -105,7 +103,6 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         number_of={scan.name: number for number, scan in reversed(scans)},
         colours={site.name: site.colour for site in page.sites},
         lines={site: _DASHES[line] for site, line in line_styles(names).items()},
-        digits=_column_digits(page),
         drawing=drawing,
         style=Markup(template("report.css")),
         script=Markup(script),
@@ -182,40 +179,12 @@ def _known(cell: float | None) -> TypeGuard[float]:
     return cell is not None and not math.isnan(cell)
 
 
-def _column_digits(page: Page) -> list[int | None]:
-    """Return how many decimals the numbers of each column of the table of scans have.
-
-    They are the same for a whole column, so that its numbers can be compared at a glance: as many
-    as give its median three digits, or two if it is below one; none where all are whole numbers;
-    None where all are so small that they are written with a power of ten.
-    """
-    found: list[int | None] = []
-    for column in range(len(page.columns)):
-        cells = [scan.cells[column] for scan in page.scans]
-        numbers = [abs(float(cell)) for cell in cells if cell and not isinstance(cell, str)]
-        numbers = sorted(filter(math.isfinite, numbers))
-        decimals: int | None = 0
-        if any(number != round(number) for number in numbers):
-            middle = numbers[len(numbers) // 2]
-            decimals = max(_DIGITS - 1 - math.floor(math.log10(middle)) - (middle < 1), 0)
-            decimals = decimals if middle >= _LEAST else None
-        found.append(decimals)
-    return found
-
-
-def _shown(cell: float | None, decimals: int | None) -> str:
-    """Return a number as the table shows it, with the decimals of its column."""
+def _shown(cell: float | None) -> str:
+    """Return a number as the table shows it: three digits, or all of a large or whole number."""
     if not _known(cell):
         return "–"
-    if decimals is None:
-        digits, exponent = f"{cell:.1e}".split("e")
-        return f"{digits}e{int(exponent)}".replace("-", "−") if cell else "0"
-    least = 10.0**-decimals
-    text = f"{cell:,.{decimals}f}"
-    if 0 < abs(cell) < least / 2:
-        sign = "<" if cell > 0 else ">"
-        text = f"{sign}\N{NO-BREAK SPACE}{math.copysign(least, cell):.{decimals}f}"
-    return text.replace("-", "−")
+    whole = abs(cell) >= 100 or cell == round(cell)
+    return (f"{cell:,.0f}" if whole else f"{cell:.3g}").replace("-", "−")
 
 
 def picture_size(png: bytes) -> tuple[int, int]:

@@ -73,12 +73,10 @@ class _Image(NamedTuple):
     ----------
     subject : the image by itself, with all that is known about it.
     entities : of its name, in order, for example ``{"sub": "01", "run": "1"}``.
-    strays : lesion masks where its own was looked for, none of which fits it.
     """
 
     subject: Subject
     entities: Entities
-    strays: Sequence[str]
 
     def called(self, *keys: str) -> str:
         """Return its name, or the part of it with some entities."""
@@ -183,7 +181,6 @@ def _listing(
         cause = f"no mask for {len(unmasked)} of {len(whole)} scans, such as {unmasked[0]}"
         hint = "add --mask brain, or --mask auto, to find them"
         raise FileError(next(iter(dataset.derivatives.values())), cause, hint)
-    images = [one for row in rows.values() for one in row.values()]
     subjects, unused = [], set()
     for one in whole:
         ours = {name for name in one.covariates if name.lower() in taken}
@@ -195,7 +192,7 @@ def _listing(
         dataset.path,
         dataset.root,
         unused=dict.fromkeys(sorted(unused), OUR_NAME),
-        warnings=[*hints, *_unused_masks(images, dataset)],
+        warnings=[*hints, *_unused_derivatives(whole, dataset)],
     )
 
 
@@ -211,22 +208,14 @@ def _together(name: str, channels: Sequence[Subject]) -> Subject:
     )
 
 
-def _unused_masks(found: Sequence[_Image], dataset: Dataset) -> list[str]:
-    """Return warnings about derivatives that give no file, and lesion masks that fit no scan."""
-    subjects = [one.subject for one in found]
+def _unused_derivatives(subjects: Sequence[Subject], dataset: Dataset) -> list[str]:
+    """Return warnings about derivatives that give no file."""
     files = [str(f) for one in subjects for f in (one.mask, one.lesion, *one.tissues) if f]
-    unused = [
+    return [
         f"{folder}: no mask or tissue probability map of these scans is taken from it"
         for folder in dataset.derivatives.values()
         if not any(Path(file).is_relative_to(folder) for file in files)
     ]
-    others = dict.fromkeys(file for one in found for file in one.strays if file not in files)
-    if others:
-        more = f" (one of {len(others)})" if len(others) > 1 else ""
-        what = f"a lesion mask{more} whose name matches none of these scans"
-        hint = "name it like its scan, as in sub-01_run-1_label-lesion_mask.nii.gz"
-        unused.append(f"{next(iter(others))}: {what}; {hint}")
-    return unused
 
 
 def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
@@ -300,13 +289,7 @@ def _find(dataset: Dataset, suffix: str) -> list[_Image]:
                 origin=f"{place.folder}/{name}",
                 covariates=more,
             )
-            strays = [
-                str(shelf.folder / one)
-                for shelf in shelves
-                for one in shelf.names
-                if lesion is None and lesion_entities(one, suffix)
-            ]
-            images.append(_Image(subject, entities, strays))
+            images.append(_Image(subject, entities))
     if not images:
         others = ", ".join(sorted(suffixes - {suffix}))
         hint = "check that it is the right folder, and that it was fetched"

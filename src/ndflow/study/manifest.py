@@ -140,7 +140,8 @@ def _refuse_other_settings(study: Study, before: StudyRecord) -> None:
     pairs = [(name, _shown(was[name]), _shown(now[name])) for name in now if name in was]
     changed = [f"{n} {old}, now {new}" for n, old, new in pairs if old != new and n not in unsaid]
     if changed and before.finished:
-        cause = f"holds a finished study with other settings ({'; '.join(changed)})"
+        held = f"a finished study of {plural(before.scans, 'scan')}"
+        cause = f"holds {held} with other settings ({'; '.join(changed)})"
         hint = "--force to replace its results, or choose another folder to keep both"
         raise FileError(study.folder, cause, hint)
 

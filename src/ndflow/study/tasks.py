@@ -39,9 +39,7 @@ R = TypeVar("R")
 FAILURES = "failures.tsv"
 
 _COLUMNS = ("scan", "stage", "cause", "try")
-_MIN_SUBMITTED = 64  # tasks on a cluster, which may only grow if it sees that work is waiting
 _MAX_BYTES = 1 << 20  # of a scheduler file
-_POLL_SECONDS = 5.0  # between two looks at the size of a cluster
 _ATTEMPTS = 2  # of a worker that does nothing else: that it died once may be by chance
 _IDLE_SECONDS = 300.0  # after which workers of this machine end by themselves
 _PARENT_SECONDS = 0.2  # between two looks after the process that has started a worker
@@ -225,7 +223,7 @@ def run_in_workers(
     futures: dict[Future[R], int] = {}
     try:
         while True:
-            for index, task in islice(waiting, max(0, workers.capacity() - len(futures))):
+            for index, task in islice(waiting, max(0, workers.capacity - len(futures))):
                 futures[workers.submit(function, task)] = index
             if not futures:
                 break
@@ -260,6 +258,7 @@ class _Processes:
         from joblib import effective_n_jobs
 
         self._jobs: int = max(1, min(effective_n_jobs(jobs), tasks))
+        self.capacity = 2 * self._jobs  # so that none has to wait
         self._pool: Any = None
         _start_trackers()
 
@@ -278,10 +277,6 @@ class _Processes:
                 )
                 found: Future[R] = self._pool.submit(function, task)
                 return found
-
-    def capacity(self) -> int:
-        """Return twice the number of processes, so that none has to wait."""
-        return 2 * self._jobs
 
     def end(self, *, kill: bool) -> None:
         """Keep the processes, unless they are to be stopped."""
@@ -355,25 +350,19 @@ def _end_with_parent(parent: int) -> None:
 class _Cluster:
     """The workers of a Dask cluster, which retries a task itself as its scheduler is configured."""
 
+    capacity = 1000  # tasks: a cluster may only grow if it sees that work is waiting
+
     def __init__(self, scheduler: str) -> None:
         self._client = connect(scheduler)
         from distributed.scheduler import KilledWorker
 
         self.lost: type[Exception] = KilledWorker
         self._executor = self._client.get_executor(pure=False)
-        self._polled, self._wanted = float("-inf"), _MIN_SUBMITTED
 
     def submit(self, function: Callable[[T], R], task: T) -> Future[R]:
         """Hand out a task."""
         found: Future[R] = self._executor.submit(function, task)
         return found
-
-    def capacity(self) -> int:
-        """Return twice the number of cores, which come and go."""
-        if time.monotonic() - self._polled > _POLL_SECONDS:
-            self._polled = time.monotonic()
-            self._wanted = max(_MIN_SUBMITTED, 2 * sum(self._client.ncores().values()))
-        return self._wanted
 
     def end(self, *, kill: bool) -> None:
         """Leave the cluster; what it still has to do for us is cancelled."""
