@@ -134,22 +134,14 @@ def results_fingerprint(study: Study) -> str:
 def unchanging(
     folders: Sequence[AnyPath], channel: str | None = None
 ) -> Iterator[list[FinishedStudy]]:
-    """Read finished studies, and make sure that they stay as they are while the block runs.
-
-    Other runs are kept away by a lock. Not every system has locks, so the results are compared
-    before and after as well.
+    """Read finished studies, and keep other runs away from them while the block runs.
 
     Raises
     ------
-    FileError : if a folder holds no finished study, a run is at work in it, or its results changed.
+    FileError : if a folder holds no finished study, or a run is at work in it.
     """
     with reading(Path(one) for one in folders if (Path(one) / PROVENANCE).exists()):
-        runs = read_finished(folders, channel)
-        yield runs
-        for run in runs:
-            if results_fingerprint(run.study) != run.results:
-                cause = "its results changed while they were read"
-                raise FileError(run.study.folder, cause, "wait for the other run, and try again")
+        yield read_finished(folders, channel)
 
 
 def read_raw_voxels(scan: Subject, record: MapRecord, *, max_bytes: int) -> Voxels:

@@ -106,7 +106,7 @@ _MEASURED = (
 )
 _OTHERWISE = re.compile("[^0-9A-Za-z]")
 _PROCESSED = ("desc", "label")  # entities that say what was made of an image
-_HASH = 6  # digits that tell labels apart which would be the same
+_HASH = 6  # digits, of a name without any letter that BIDS allows
 
 
 @dataclass(frozen=True)
@@ -586,12 +586,10 @@ def scans_to_prepare(scans: Sequence[Subject], source: Path) -> list[Subject]:
         file = Path(scan.path).name
         if stem(file) == scan.output.name and (found := bids_names.entities_of(file)):
             of_bids[scan.name] = found
-    subjects = {alike(entities["sub"]) for entities in of_bids.values()}
-    labels = _labels([scan.name for scan in scans if scan.name not in of_bids], subjects)
     taken: dict[str, Subject] = {}
     named: list[Subject] = []
     for scan in scans:
-        entities = of_bids.get(scan.name) or {"sub": labels[scan.name]}
+        entities = of_bids.get(scan.name) or {"sub": _label(scan.name)}
         outputs = {}
         for channel, image in scan.images.items():
             if channel != ANY_CHANNEL:
@@ -606,7 +604,7 @@ def scans_to_prepare(scans: Sequence[Subject], source: Path) -> list[Subject]:
         other = taken.setdefault(alike(first.rpartition("_desc-")[0]), scan)
         if other is not scan:
             cause = f"{scan.origin}: by its name, of the same subject and visit as {other.path}"
-            hint = "list one of them only, or one contrast at a time, each to a folder of its own"
+            hint = "rename one, or list one contrast at a time, each to a folder of its own"
             raise FileError(scan.path, f"{cause} ({other.origin})", hint)
         named.append(replace(scan, outputs=outputs))
     return named
@@ -640,23 +638,9 @@ def _uri(path: str, source: Path) -> str:
     return f"bids:{bids_names.RAW}:{quote(os.fsencode(Path(relative).as_posix()))}"
 
 
-def _labels(names: Sequence[str], taken: set[str]) -> dict[str, str]:
-    """Return different labels of BIDS for the names of scans, whatever the order of these.
-
-    Parameters
-    ----------
-    names : of scans.
-    taken : the labels of other scans, as of `alike`.
-    """
-    taken = {*taken}
-    found: dict[str, str] = {}
-    for name in sorted(names, key=lambda name: (_plain(name) != name, name)):
-        label = _plain(name)
-        if not label or alike(label) in taken:
-            label += hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:_HASH]
-        taken.add(alike(label))
-        found[name] = label
-    return found
+def _label(name: str) -> str:
+    """Return a label of BIDS for the name of a scan."""
+    return _plain(name) or hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:_HASH]
 
 
 def _plain(name: str) -> str:

@@ -462,13 +462,9 @@ def _listed(path: Path) -> list[list[str]]:
     """Return the rows of a list of failures; none if it does not exist."""
     if not path.exists():
         return []
-    foreign = FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
-    try:
-        columns, rows = read_delimited(path)
-    except FileError:
-        raise foreign from None
+    columns, rows = read_delimited(path)
     if columns and tuple(columns) != _COLUMNS:
-        raise foreign
+        raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
     return [list(cells) for _, cells in rows]
 
 

@@ -275,10 +275,8 @@ def balance_doubts(
         if left[name] <= _BALANCED:
             continue
         values = (own.before[name], own.after[name], weights.target[name])
-        what, shown = f"the share of {name}", [f"{100 * value:.0f} %" for value in values]
-        if name in covariates:
-            what, shown = f"the mean {name}", [f"{value:.3g}" for value in values]
-        before, after, wanted = shown
+        before, after, wanted = (f"{value:.3g}" for value in values)
+        what = f"the {'mean' if name in covariates else 'share of'} {name}"
         why = f"with {wanted}, as at the other sites, too few effective scans would be left"
         if own.outside:
             why = f"no weights give it {wanted}, as at the other sites"
