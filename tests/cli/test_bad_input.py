@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from channel_phantoms import Desk
 from commands import Run, typed
-from phantoms import AFFINE, head, nifti, save
+from phantoms import head, nifti, save
 from studies import SMALL, snapshot, write_tsv
 
 import ndflow
@@ -59,31 +59,13 @@ normalise {scan} --to {cut} -o {new} → {cut} | again
 {normalise} --mask {cut} → {cut} | again
 fit {cut} -o {json} → {cut} | again
 apply {cut} --map {map} -o {new} → {cut} | again
-fit {flipped} -o {json} → {flipped} | damaged
 fit {html} -o {json} → {html} | NIfTI
-fit {empty} -o {json} → {empty} | empty
-fit {huge} -o {json} → {huge} | bytes
-fit {volumes} -o {json} → {volumes} | volumes
-fit {colour} -o {json} → {colour} | RGB
-fit {offset} -o {json} → {offset} | vox_offset
 fit {constant} -o {json} → {constant} | 7 | mask
-fit {zero} -o {json} → {zero} | mask
-fit {two} -o {json} → {two} | mask
-fit {few} -o {json} → {few} | 99 | 100
-fit {background} -o {json} → {background} | --mask
-{normalise} --mask {shape} → {shape} | resample
-{normalise} --mask {moved} → {moved} | voxels away
-{normalise} --mask {nothing} → {nothing} | empty
 {normalise} --exclude {whole} → {scan} | 100
-normalise {scan} --to {text} -o {new} → {text} | JSON
-normalise {scan} --to {deep} -o {new} → {deep} | nested
 normalise {scan} --to {trap} -o {new} → {trap}
-normalise {scan} --to {edited} -o {new} → {edited} | checksum
-normalise {scan} --to {later} -o {new} → {later} | version
 normalise {scan} --to {map} -o {new} → {map} | 'map'
 reference {target} {reference} -o {json} → {reference} | 'reference'
 apply {scan} --map {target} -o {new} → {target} | 'mixture'
-apply {scan} --map {nan} -o {new} → {nan} | NaN
 apply {scan} --map {wide} -o {new} → {wide} | 2 channels
 normalise {scan} --to {many} -o {new} → {many} | 512
 normalise {scan} --to {far} -o {new} → {far}
@@ -111,9 +93,6 @@ cohort {table} {out} --channels T1w T1w → twice
 cohort {table} {out} --channels T1w FLAIR → T1w
 cohort {table} {out} --joint → --joint
 cohort {nosite} {out} --mode site → {second} | site
-cohort {quote} {out} → {quote} | row 2
-cohort {again} {out} → row 4 | row 2
-cohort {alike} {out} → row 3 | row 2
 cohort {table} {folder} --force → folder for the results
 bids {raw}/sub-1 {out} group → dataset_description
 bids {raw} {out} group --participant-label 07 → 07
@@ -166,35 +145,16 @@ def shop(tmp_path_factory: pytest.TempPathFactory, subject: Desk) -> dict[str, A
     names |= {"gone": folder / "gone.nii", "twin": save(folder / "0.nii", voxels)}
 
     packed = gzip.compress(nifti(voxels), mtime=0)
-    few = np.zeros_like(voxels)
-    few[np.unravel_index(np.flatnonzero(inside)[:99], SMALL)] = np.arange(1, 100)
-    affine = AFFINE.copy()
-    affine[0, 3] += 4
     images = {
         "cut.nii.gz": packed[:-1],
-        "flipped.nii.gz": packed[:-6] + bytes([packed[-6] ^ 1]) + packed[-5:],
         "html.nii.gz": b"<html>404</html>",
-        "empty.nii": b"",
-        "huge.nii": nifti(voxels, dim=[3, 32767, 32767, 32767, 1, 1, 1, 1]),
-        "volumes.nii": nifti(voxels, dim=[4, 14, 16, 6, 2, 1, 1, 1]),
-        "colour.nii": nifti(voxels, datatype=128),
-        "offset.nii": nifti(voxels, vox_offset=12),
         "constant.nii": nifti(np.where(inside, 7, 0).astype(np.int16)),
-        "zero.nii": nifti(np.zeros_like(voxels)),
-        "two.nii": nifti(np.where(voxels > 700, 7, 3 * inside).astype(np.uint8)),
-        "few.nii": nifti(few),
-        "background.nii": nifti(np.maximum(few, 5)),
         "mask.nii": nifti(inside.astype(np.uint8)),
-        "shape.nii": nifti(inside[1:].astype(np.uint8)),
-        "moved.nii": nifti(inside.astype(np.uint8), affine),
-        "nothing.nii": nifti(np.zeros(SMALL, np.uint8)),
         "whole.nii": nifti(np.ones(SMALL, np.uint8)),
-        "sub-1_FLAIR.nii": nifti(voxels),
     }
     for name, content in images.items():
         (folder / name).write_bytes(content)
         names[name.partition(".")[0]] = folder / name
-    names["flair"] = folder / "sub-1_FLAIR.nii"
 
     mixture = ndflow.fit(scan).mixture
     models = {
@@ -212,12 +172,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, subject: Desk) -> dict[str, A
     lots = {"weights": [1 / 513] * 513, "means": [[float(n)] for n in range(513)]}
     lots |= {"precisions": [[[1.0]]] * 513}
     texts = {
-        "text": b"import os",
-        "deep": b"[" * 100_000,
         "trap": pickle.dumps(Trap(), 0),
-        "edited": json.dumps(known | {"comment": "improved"}).encode(),
-        "later": json.dumps(plain | {"version": 3}).encode(),
-        "nan": names["map"].read_bytes().replace(b"5.0", b"NaN"),
         "many": json.dumps(plain | {"mixture": plain["mixture"] | lots}).encode(),
     }
     for name, content in texts.items():
@@ -228,13 +183,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory, subject: Desk) -> dict[str, A
     tables = {
         "table": rows,
         "nosite": [rows[0], rows[1] | {"site": "n/a"}],
-        "again": [*rows, {"image": "../shop0/0.nii.gz", "site": "A", "age": 1}],
-        "alike": [rows[0], rows[1] | {"site": "a"}],
     }
     for name, content in tables.items():
         names[name] = write_tsv(folder / f"{name}.tsv", content)
-    names["quote"] = folder / "quote.tsv"
-    names["quote"].write_text('image\tsite\n0.nii.gz\t"A\n1.nii.gz\tB"\n')
     for name in ("raw", "other"):
         names[name] = folder / name
         (folder / name / "sub-1" / "anat").mkdir(parents=True)

@@ -87,7 +87,9 @@ def both(table: Path) -> Path:
     return place
 
 
-def test_results_are_those_of_the_commands_for_one_subject(table: Path, both: Path) -> None:
+def test_results_are_those_of_the_commands_for_one_subject(
+    run: Run, table: Path, both: Path
+) -> None:
     folder = table.parent
     models, given = [], {}
     for seed in GAINS:
@@ -101,23 +103,11 @@ def test_results_are_those_of_the_commands_for_one_subject(table: Path, both: Pa
     assert made["mixture"] == own["mixture"]
     to = ("--to", folder / "reference.json", "-o", folder / "alone", "-q")
     typed("normalise", *given[2], *to)
+    assert [row["channel"] for row in read_tsv(both / "scans.tsv")] == [*NAMES, *NAMES]
+    assert "nothing to do" in run("cohort", table, both, *JOINT).out
     for name in NAMES:
         alone = folder / "alone" / f"2_{name}.nii.gz"
         assert (both / "images" / alone.name).read_bytes() == alone.read_bytes()
-
-
-def test_records_know_the_channels_and_a_second_run_keeps_all(
-    run: Run, table: Path, both: Path
-) -> None:
-    assert read_json(both / "provenance.json")["channels"] == list(NAMES)
-    rows = read_tsv(both / "scans.tsv")
-    assert [row["channel"] for row in rows] == [*NAMES, *NAMES]
-    for row in rows:
-        sidecar = read_json(both / row["sidecar"])
-        assert (sidecar["channel"], sidecar["channel_names"]) == (row["channel"], list(NAMES))
-        assert (both / row["output"]).exists()
-    assert "nothing to do" in run("cohort", table, both, *JOINT).out
-    assert run("cohort", table, both, *JOINT, "--dry-run").out.count("keep") == 2
 
 
 def test_each_channel_is_evaluated(run: Run, both: Path, monkeypatch: pytest.MonkeyPatch) -> None:

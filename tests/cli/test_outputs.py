@@ -5,14 +5,12 @@ import os
 import re
 import shutil
 import signal
-import stat
 from pathlib import Path
 
-import nibabel
 import numpy as np
 import pytest
 from commands import Run, in_the_background, wait_for_output
-from phantoms import SHAPE, save
+from phantoms import save
 from studies import SiteStudy, contents, snapshot
 
 import ndflow
@@ -105,20 +103,6 @@ def test_files_are_replaced_by_force_only_and_only_if_they_are_ours(
     desk.refused(new, command, new)
     desk.done(f"{command} --force", new)
     assert json.loads((desk.out / "x.json").read_text())["format"] == "ndflow"
-
-
-def test_pipes_and_devices_are_not_replaced_and_links_are_followed(desk: Desk) -> None:
-    os.mkfifo(desk.out / "x.nii")
-    (desk.out / "y.nii").symlink_to("/dev/null")
-    for new in (desk.out / "x.nii", desk.out / "y.nii"):
-        desk.refused(new, f"{NORMALISE} --force", new)
-    assert stat.S_ISFIFO((desk.out / "x.nii").stat().st_mode)
-    (desk.folder / "archive").mkdir()
-    link = desk.out / "link.nii.gz"
-    link.symlink_to(desk.folder / "archive" / "real.nii.gz")
-    desk.done(NORMALISE, link)
-    assert link.is_symlink()
-    assert nibabel.load(desk.folder / "archive" / "real.nii.gz").shape == SHAPE
 
 
 @pytest.mark.parametrize(

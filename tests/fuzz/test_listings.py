@@ -1,16 +1,12 @@
-"""Tables and BIDS datasets with odd cells, names and links: refused, or all scans are seen."""
+"""Tables with odd cells and damaged ones: refused, or all scans are seen."""
 
 import csv
-import json
-import os
 import re
 from functools import cache
 from pathlib import Path
 from random import Random
 
-from files_on_disc import anat, dataset
 from fuzz.conftest import Fuzz, typed_in
-from fuzz.json_damage import changed, text_of
 from phantoms import head, nifti
 
 from ndflow.files.tables import read_delimited
@@ -96,84 +92,3 @@ def table_case(random: Random, folder: Path) -> bool:
 
 def test_tables(fuzz: Fuzz) -> None:
     fuzz(table_case, 25)
-
-
-SIDECAR = {"SkullStripped": True, "RepetitionTime": 2.3, "Manufacturer": "X", "Nested": {"a": [1]}}
-DESCRIPTION = {"Name": "Test", "BIDSVersion": "1.10.0", "Authors": ["A", "B"]}
-ODD_NAMES = [
-    "T1w", "sub-01__T1w", "sub-01_T1w (copy)", "run-1_sub-01_T1w", "sub-02_T1w", "sub-01_mask",
-    "sub-01_run-1_run-2_T1w", "sub-01_acq-äö_T1w", ".sub-01_run-9_T1w", "sub-01_rec-x\ny_T1w",
-    "../sub-01_T1w", "../Anat/sub-01_run-7_T1w", "sub-01_desc-ndflow_T1w",
-]  # fmt: skip
-
-
-def built(random: Random, root: Path) -> list[Path]:
-    """Make a dataset, and return its scans."""
-    names = []
-    for subject in random.sample(["01", "02", "10", "A"], random.randint(1, 3)):
-        for session in random.choice([[""], ["_ses-a"], ["_ses-a", "_ses-2"]]):
-            runs = random.choice([[""], [""], ["_run-1", "_run-2"]])
-            names += [f"sub-{subject}{session}{run}_T1w.nii" for run in runs]
-    dataset(root)
-    scans = [root / place for place in anat(*names)]
-    for number, path in enumerate(scans):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(scan(number))
-        path.with_suffix(".json").write_text(json.dumps(SIDECAR))
-    subjects = sorted({name.split("_")[0] for name in names})
-    rows = [f"{subject}\t{'AB'[i % 2]}\t{20 + i}" for i, subject in enumerate(subjects)]
-    (root / "participants.tsv").write_text("\n".join(["participant_id\tsite\tage", *rows, ""]))
-    return scans
-
-
-def accident(random: Random, root: Path, scans: list[Path]) -> None:
-    """Do something to a dataset that a careless hand, a copy or a network can do."""
-    victim, table = random.choice(scans), root / "participants.tsv"
-    what = random.randrange(8)
-    if what == 0:
-        odd = root / "sub-01" / "anat" / f"{random.choice(ODD_NAMES)}.nii"
-        odd.parent.mkdir(parents=True, exist_ok=True)
-        odd.resolve().parent.mkdir(parents=True, exist_ok=True)
-        odd.write_bytes(scan(0))
-    elif what == 1:
-        name = random.choice(["loop", "sub-99", "ses-9", "anat2", "sub-99_T1w.nii"])
-        place = random.choice([root, victim.parent, victim.parent.parent]) / name
-        if not os.path.lexists(place):
-            place.symlink_to(random.choice(["..", ".", str(root), "loop", "nowhere", "/"]))
-    elif what == 2 and table.is_file():
-        table.write_bytes(damaged(random, table.read_bytes() or b"x"))
-    elif what in (3, 4):
-        path = random.choice([victim.with_suffix(".json"), root / "dataset_description.json"])
-        document = dict(DESCRIPTION if path.parent == root else SIDECAR)
-        changed(random, document)
-        path.write_bytes(text_of(random, document))
-    elif what == 5 and victim.is_file():
-        victim.unlink()
-        random.choice([lambda path: None, Path.touch, Path.mkdir, os.mkfifo])(victim)
-    elif what == 6 and victim.is_file():
-        victim.unlink()
-        victim.symlink_to("../../.git/annex/objects/Xk/0a.nii")
-    elif what == 7 and victim.is_file():
-        mask = victim.with_name(victim.name.replace("_T1w", "_desc-brain_mask"))
-        mask.write_bytes(random.choice([b"", scan(0), scan(1)[:500]]))
-
-
-def tree(random: Random, folder: Path) -> bool:
-    root, out = folder / "raw", folder / "out"
-    scans = built(random, root)
-    accidents = random.choice([0, 1, 1, 1, 2, 3])
-    for _ in range(accidents):
-        accident(random, root, scans)
-    level = random.choice(["participant", "group"])
-    ran = typed_in(folder, "bids", root, out, level, "--dry-run")
-    assert not out.exists()
-    if ran.code:
-        assert accidents, ran.err
-        return False
-    for path in filter(Path.is_file, scans):
-        assert path.stem in ran.out, f"{path} was overlooked: {ran.out}"
-    return True
-
-
-def test_bids_trees(fuzz: Fuzz) -> None:
-    fuzz(tree, 40)

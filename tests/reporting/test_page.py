@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pages import CURVES, Html, ReportPage, png
+from pages import CURVES, Html, ReportPage
 from pages import a_page as made_page
 
 from ndflow.reporting.content import (
@@ -19,7 +19,6 @@ from ndflow.reporting.content import (
     Page,
     Picture,
     ScanEntry,
-    Slices,
 )
 from ndflow.reporting.page import render
 from ndflow.values import Doubt
@@ -165,20 +164,6 @@ def test_curves_are_written_to_four_digits_of_their_range():
         read = np.array([np.nan if v is None else v * 10.0**exponent for v in whole])
         assert np.array_equal(np.isnan(read), np.isnan(truth))
         assert np.nanmax(np.abs(read - truth)) <= np.ptp(truth[~np.isnan(truth)]) / 1e3
-
-
-def test_pictures_are_embedded_with_their_size_or_referred_to_beside_the_page():
-    beside = Slices("figures/a b#%é.png", None, 30, 20, (0, 1), (0, 1))
-    within = Slices("figures/x.png", png(np.zeros((8, 6))), 6, 4, (0, 1), (0, 1))
-    scans = [
-        ScanEntry("s", "c", [1, 2], thumbnail=png(np.zeros((7, 5))), slices=beside),
-        ScanEntry("t", "c", [1, 2], slices=within),
-    ]
-    page = Reader(render(a_page(scans=scans, montage=None)))
-    images = [attrs for tag, attrs, _ in page.elements if tag == "img"]
-    assert [(i["width"], i["height"]) for i in images] == [("5", "7"), ("30", "40"), ("6", "8")]
-    assert images[1]["src"] == "figures/a%20b%23%25%C3%A9.png"
-    assert base64.b64decode(images[2]["src"].removeprefix("data:image/png;base64,")) == within.png
 
 
 def test_scans_to_check_are_grouped_by_kind_and_few_are_open():

@@ -91,19 +91,6 @@ def test_the_study_shows_how_its_scans_were_prepared(study: Path) -> None:
     assert all(float(cells[column - 1].replace(",", "")) > 0 for cells in page.rows.values())
 
 
-def test_as_many_pictures_as_asked_for_are_in_the_page_itself(prepared: Path, study: Path) -> None:
-    for folder in (prepared, study):
-        ndflow.report(folder, sample=2, viewer=0)
-        own = _pictures(report_of(folder))
-        inside = {link for link, one in own.items() if one["src"].startswith("data:")}
-        assert len(inside) == 2
-        first = next(iter(report_of(folder).rows))  # those to check come first
-        assert any(first.removeprefix("sub-").split("_")[0] in link for link in inside)
-        for link, one in own.items():
-            assert one["loading"] == "lazy"
-            assert link in inside or one["src"] == link
-
-
 def test_an_image_that_was_changed_since_is_not_shown_as_prepared(
     prepared: Path, tmp_path: Path
 ) -> None:
