@@ -58,18 +58,6 @@ def test_the_conda_recipe_needs_what_the_package_needs() -> None:
     assert {*needs["run_constrained"]} <= {*on_conda(offered)}
 
 
-def test_the_citation_file_names_the_paper() -> None:
-    cff = yaml.safe_load(text("CITATION.cff"))
-    paper = cff["preferred-citation"]
-    entry = text("src/ndflow/reporting/templates/references.bib").partition("\n\n")[0]
-    fields = dict(re.findall(r"^ +(\w+) += \{(.*)\},$", entry, re.MULTILINE))
-    plain = {name: re.sub(r"[{}]", "", value) for name, value in fields.items()}
-    names = [f"{one['family-names']}, {one['given-names']}" for one in paper["authors"]]
-    said = (" and ".join(names), paper["title"], paper["doi"], str(paper["year"]))
-    assert said == tuple(plain[name] for name in ("author", "title", "doi", "year"))
-    assert (cff["cff-version"], cff["license"]) == ("1.2.0", PROJECT["license"])
-
-
 def test_boutiques_descriptors_are_up_to_date() -> None:
     making = runpy.run_path(str(ROOT / "recipes" / "boutiques" / "make_descriptors.py"))
     for command in making["OUTPUTS"]:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from mixtures import mixtures, random_mixture
+from mixtures import random_mixture
 
 import ndflow
 import ndflow.population
-from ndflow import Affine, GaussianMixture, Histogram, IntensityMap
+from ndflow import Affine, Histogram
 from ndflow.transport import LinearTails
 from ndflow.values import Value
 
@@ -98,6 +98,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "precisions must be positive definite",
     ),
     ("Affine", {"matrix": [[1.0, 2.0], [2.0, 4.0]], "offset": [0.0, 0.0]}, "must be invertible"),
+    # Singular but for rounding.
+    ("Affine", {"matrix": [[0.1, 0.3], [0.7, 2.1]], "offset": [0.0, 0.0]}, "must be invertible"),
+    ("Reference", {"mixture": MIXTURE}, "zero mean and unit variance"),
+    ("Reference", {"channel_names": ["T1w", "T2w"]}, "channel_names must be 1 different names"),
+    ("Reference", {"channel_names": [""]}, "channel_names must be 1 different names"),
+    ("Reference", {"scans": 0}, "scans must lie between 1 and"),
     ("Flow", {"source": PLANE}, "same weights and channels"),
     ("Flow", {"steps": 10**9}, "steps must"),
     ("QuantileMap", {"source": PLANE}, "source and target must have one channel"),
@@ -175,23 +181,6 @@ def test_a_value_is_the_same_bit_by_bit_after_a_round_trip_through_json(value: V
 def test_every_double_survives_json(doubles: list[float]) -> None:
     assert same_after_json(Histogram(doubles, np.ones(len(doubles))))
     assert same_after_json(Affine(1.0, doubles[0]))
-
-
-@settings(max_examples=20)
-@given(seed=st.integers(0, 2**32 - 1), ends=st.tuples(mixtures(1), mixtures(1)))
-def test_a_rebuilt_map_gives_the_same_bytes(
-    seed: int, ends: tuple[GaussianMixture, GaussianMixture]
-) -> None:
-    whole = ndflow.normalising_map(*ends)
-    flow = ndflow.normalising_map(*ends, solver="rk4", steps=4)
-    table = ndflow.transport.tabulate(whole, -3.0, 3.0)
-    maps = [whole, *whole.maps, *flow.maps, table, table.inverse()]
-    x = np.random.default_rng(seed).normal(0, 2, 100)
-    for imap in [*maps, *(part.inverse() for part in maps)]:
-        rebuilt = through_json(imap)
-        assert isinstance(rebuilt, IntensityMap)
-        assert rebuilt(x).tobytes() == imap(x).tobytes()
-        assert rebuilt.log_det_jacobian(x).tobytes() == imap.log_det_jacobian(x).tobytes()
 
 
 def test_equality_sees_every_bit() -> None:

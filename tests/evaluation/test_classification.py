@@ -72,24 +72,14 @@ def test_scans_of_one_subject_stay_together_and_every_class_is_trained_on():
         folds([*"aab"], 0)
 
 
-def accuracies(table, labels, seed, shuffles, trees, groups=None):
-    """Return the accuracy of the labels as they are, and of each shuffle."""
-    parts = folds(labels, 0, groups=groups)
-    features = [(table[train], table[test]) for train, test in parts]
-    options = {"seed": seed, "trees": trees, "groups": groups}
-    return [
-        shuffle_accuracy(features, parts, labels, number=number, **options)
-        for number in range(shuffles + 1)
-    ]
-
-
-def noise(seed, features=6):
-    return np.random.default_rng(seed).normal(size=(len(LABELS), features))
-
-
 def test_accuracies_are_those_of_scikit_learn_trained_anew_on_the_shuffled_labels():
-    table, parts = noise(0) + 3 * PLACE[:, None], folds(LABELS, 0)
-    found = accuracies(table, LABELS, 4, 9, 7)
+    table = np.random.default_rng(0).normal(size=(len(LABELS), 6)) + 3 * PLACE[:, None]
+    parts = folds(LABELS, 0)
+    features = [(table[train], table[test]) for train, test in parts]
+    found = [
+        shuffle_accuracy(features, parts, LABELS, number=number, seed=4, trees=7, groups=None)
+        for number in range(10)
+    ]
     for number, reached in enumerate(found[:3]):
         generator = np.random.default_rng([4, number])
         own = np.array(shuffled(LABELS, parts, generator) if number else LABELS)

@@ -40,13 +40,7 @@ def moved(affine: Condition, by: object) -> list[object]:
 
 def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> None:
     text = said(comparison, "age")
-    first, *lines = text.splitlines()
-    assert first == "flow, compared with z-scoring alone"
-    assert [line for line in lines if not line.startswith(("- ", "  "))] == [
-        "What became more alike",
-        "What it cost",
-    ]
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, text.splitlines())) <= 100
     found = re.search(
         r"Sites are closer together: (\S+) standard deviations apart, against (\S+) \((\S+) un",
         " ".join(text.split()),

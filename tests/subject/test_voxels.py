@@ -6,10 +6,9 @@ from typing import Any
 import nibabel
 import numpy as np
 import pytest
-from nibabel.nifti1 import Nifti1Header
 from numpy.typing import NDArray
 from one_scan import CLOSE, SCAN, TARGET, TARGET_SD
-from phantoms import AFFINE, SHAPE, radii
+from phantoms import SHAPE, nifti, radii
 
 import ndflow
 from ndflow.density import trimmed
@@ -134,14 +133,9 @@ SCALED = {
 @pytest.mark.parametrize("kind", SCALED)
 def test_scaled_voxels_are_mapped_by_their_values(tmp_path: Path, kind: str) -> None:
     stored, *scaling = SCALED[kind]
-    path, header = tmp_path / "a.nii", Nifti1Header()
-    header.set_data_shape(stored.shape)
-    header.set_data_dtype(stored.dtype)
-    header.set_sform(AFFINE, 1)
-    header.set_slope_inter(*scaling)
-    header["vox_offset"] = 352
-    path.write_bytes(header.binaryblock + bytes(4) + stored.tobytes("F"))
-    slope, inter = float(header["scl_slope"]), float(header["scl_inter"])
+    path = tmp_path / "a.nii"
+    path.write_bytes(nifti(stored, scl_slope=scaling[0], scl_inter=scaling[1]))
+    slope, inter = (float(np.float32(number)) for number in scaling)
     inside = SCAN != 0  # where values are nonzero, up to the seven digits of a header
     density = fitted(stored, inside, slope=slope, inter=inter)
     exact = ndflow.normalising_map(density, TARGET)(slope * stored + inter)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mixtures import mixtures, random_mixture
-from scipy import optimize, stats
+from mixtures import mixtures
 
 from ndflow import GaussianMixture
 from ndflow.transport import Flow, LinearTails, QuantileMap
@@ -23,19 +22,6 @@ def derivative(function, x, h):
     return (
         8 * (function(x + h) - function(x - h)) - (function(x + 2 * h) - function(x - 2 * h))
     ) / (12 * h)
-
-
-def test_it_agrees_with_a_bracketed_root_of_scipys_distribution_functions():
-    generator = np.random.default_rng(0)
-    source, target = (random_mixture(generator, 4) for _ in range(2))
-
-    def cdf(mixture, x):
-        sds = mixture.precisions[:, 0, 0] ** -0.5
-        return float(mixture.weights @ stats.norm.cdf(x, mixture.means[:, 0], sds))
-
-    for x in source.quantile(INNER[::10]):
-        truth = optimize.brentq(lambda y, x=x: cdf(target, y) - cdf(source, x), -20, 20, xtol=1e-14)
-        assert QuantileMap(source, target)(x) == pytest.approx(truth, abs=1e-10)
 
 
 def test_between_gaussians_it_is_the_straight_line_however_far_out():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from mixtures import random_mixture, regularised_match
+from mixtures import random_mixture
 from scipy import interpolate
 
 from ndflow import Affine, GaussianMixture, InvalidValueError, normalising_map
@@ -82,20 +82,6 @@ def test_slopes_that_are_too_steep_are_reduced_until_the_table_increases(seed, w
 # ── making tables ────────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=20)
-@given(seeds)
-def test_the_table_of_a_match_is_within_the_tolerance(seed):
-    generator = np.random.default_rng(seed)
-    result = regularised_match(generator)
-    exact = QuantileMap(result.source, result.matched)
-    low, high = result.source.quantile([0.0005, 0.9995])
-    table = tabulate(exact, low, high)
-    x = generator.uniform(low, high, 2000)
-    assert np.abs(table(x) - exact(x)).max() <= 1e-4
-    np.testing.assert_allclose(table.values, exact(table.knots), rtol=1e-14, atol=1e-15)
-    assert (table.knots[0], table.knots[-1]) == (low, high)
-
-
 @pytest.mark.parametrize("sd", [0.4, 0.15])
 @pytest.mark.parametrize("low", [-3.0, -3.1], ids=["symmetric", "skewed"])
 def test_a_sharp_map_gets_more_points_where_it_is_sharp(sd, low):
@@ -111,6 +97,8 @@ def test_a_sharp_map_gets_more_points_where_it_is_sharp(sd, low):
     assert np.abs(coarse(x) - truth).max() > 1e-4
     assert np.abs(fine(x) - truth).max() <= 1e-4
     assert np.abs(finer(x) - truth).max() <= 1e-6
+    np.testing.assert_allclose(fine.values, exact(fine.knots), rtol=1e-14, atol=1e-15)
+    assert (fine.knots[0], fine.knots[-1]) == (low, 3.0)
 
 
 @pytest.mark.parametrize("sd", [0.12, 0.05, 0.01])
