@@ -10,10 +10,8 @@ from scipy.stats import norm
 
 from ndflow.figures.curves import (
     DensityCurves,
-    FitCell,
     FitCurves,
     MapCurves,
-    fit_figure,
     scan_figure,
 )
 from ndflow.figures.style import svg
@@ -30,8 +28,8 @@ def curve(bend: float = 0.1) -> MapCurves:
 
 
 def fit(shift: float = 0.0, **changes) -> FitCurves:
-    quantiles = {"quantiles": norm.ppf(P, shift), "target_quantiles": norm.ppf(P)}
-    return FitCurves(Y, norm.pdf(Y, shift), norm.pdf(Y))._replace(**(quantiles | changes))
+    made = FitCurves(Y, norm.pdf(Y, shift), norm.pdf(Y), norm.ppf(P, shift), norm.ppf(P))
+    return made._replace(**changes)
 
 
 def scan(after: FitCurves | None = None, imap: MapCurves | None = None, **changes) -> Figure:
@@ -39,7 +37,6 @@ def scan(after: FitCurves | None = None, imap: MapCurves | None = None, **change
     return scan_figure(before, imap or curve(), after or fit())
 
 
-BARE = FitCurves(Y, norm.pdf(Y))
 ONE = {"quantiles": np.ones(1), "target_quantiles": np.ones(1)}
 
 
@@ -60,22 +57,13 @@ def test_a_scan_is_drawn_with_its_mixture_its_map_and_its_fit():
     assert low == -high < -0.5
 
 
-def test_a_cell_shows_the_histogram_the_quantiles_and_their_difference():
-    left, upper, lower = fit_figure([FitCell("a scan", fit(0.5), 0.01234, 0.5)]).axes
-    assert left.get_title("left") == "a scan\nRMSE 0.0123 · W1 0.5"
-    np.testing.assert_allclose(left.lines[0].get_ydata(), norm.pdf(Y))
-    np.testing.assert_allclose(upper.lines[1].get_ydata(), norm.ppf(P) + 0.5)
-    np.testing.assert_allclose(lower.lines[1].get_ydata(), 0.5)
-
-
 @pytest.mark.parametrize(
     "odd",
     [
-        partial(scan, BARE, components=PARTS[:1]),
+        partial(scan, components=PARTS[:1]),
         partial(scan, imap=curve()._replace(y=0 * X, slope=0 * X)),
         partial(scan, fit(histogram=0 * Y, target=0 * Y), histogram=0 * X, mixture=0 * X),
         partial(scan, fit(**ONE)),
-        lambda: fit_figure([FitCell("x", fit(histogram=0 * Y, **ONE), 0.0, 0.0)]),
     ],
 )
 def test_degenerate_scans_can_be_drawn(odd: Callable[[], Figure]):

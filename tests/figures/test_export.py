@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import norm
 
-from ndflow.figures import curves
 from ndflow.figures.cohort import (
     DensityPanel,
     ViolinPanel,
@@ -37,16 +36,10 @@ def densities_of(name: str) -> Figure:
     return density_figure([DensityPanel(name, X, scans, name), DensityPanel(name, X, scans)])
 
 
-def fit_of(name: str) -> Figure:
-    levels = np.linspace(-2, 2, 30)
-    fit = curves.FitCurves(X, norm.pdf(X, 0.2), norm.pdf(X), 1.1 * levels, levels)
-    return curves.fit_figure([curves.FitCell(name, fit, 0.1, 0.2)])
-
-
 def violins_of(name: str) -> Figure:
     values = np.random.default_rng(1).normal(size=30)
     panel = ViolinPanel([(name, values), ("constant", np.ones(5))], name, 0.5)
-    return violin_figure([panel, panel])
+    return violin_figure(panel)
 
 
 def tissues_of(name: str) -> Figure:
@@ -59,7 +52,7 @@ def joint_of(name: str) -> Figure:
     return joint_figure(JointVoxels([name, name], before, before + 1, 0 * before[:, 0], target))
 
 
-MAKERS = [densities_of, fit_of, violins_of, tissues_of, joint_of]
+MAKERS = [densities_of, violins_of, tissues_of, joint_of]
 every_figure = pytest.mark.parametrize("maker", MAKERS)
 
 
@@ -91,7 +84,7 @@ def test_nothing_is_cut_off_at_the_edges(maker):
 
 def test_coordinates_have_two_decimals_and_text_is_not_changed():
     name = 'a d="1.23456" x="9.87654"'
-    drawing = svg(violin_figure([ViolinPanel([(name, np.array([0.1, 0.2, 0.7]))], name)]))
+    drawing = svg(violin_figure(ViolinPanel([(name, np.array([0.1, 0.2, 0.7]))], name)))
     assert name in texts(drawing)
     paths = re.findall(rb'<path[^>]* d="([^"]*)"', drawing)
     numbers = [n for path in paths for n in re.findall(rb"\d+\.(\d+)", path)]

@@ -51,7 +51,7 @@ SOME = np.random.default_rng(4).normal(size=41)
 def violins(*groups):
     """Return the axes, and dots, bars and medians of each group, from top to bottom."""
     panel = ViolinPanel([("a", np.array(values)) for values in groups], "x")
-    (axes,) = violin_figure([panel]).axes
+    (axes,) = violin_figure(panel).axes
     return axes, axes.lines[::3], axes.lines[1::3], axes.lines[2::3]
 
 

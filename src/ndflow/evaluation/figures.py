@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.evaluation.classification import entropy
 from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition
-from ndflow.evaluation.distribution import EmpiricalDistribution, histogram_fit
+from ndflow.evaluation.distribution import EmpiricalDistribution
 from ndflow.evaluation.tissues import TISSUE_ROWS
 from ndflow.figures.cohort import (
     DensityPanel,
@@ -20,7 +19,6 @@ from ndflow.figures.cohort import (
     tissue_figure,
     violin_figure,
 )
-from ndflow.figures.curves import FitCell, FitCurves, fit_figure
 from ndflow.figures.style import png, svg
 from ndflow.values import FloatArray
 
@@ -60,15 +58,12 @@ class Drawing(NamedTuple):
 
 
 def drawings(comparison: Comparison) -> list[Drawing]:
-    """Return all figures that the scans allow, and parts of some by themselves.
+    """Return all figures that the scans allow.
 
-    A narrow page shows these parts one below another.
+    A narrow page shows those of single tissues one below another.
     """
     panels = [_panel(comparison, condition) for condition in comparison.conditions]
-    found = [
-        Drawing("populations", partial(density_figure, panels)),
-        Drawing("fitness", partial(fit_figure, _fits(comparison), units=_UNITS)),
-    ]
+    found = [Drawing("populations", partial(density_figure, panels))]
     rows = {
         one.name: one.tissues[:, :, :3]
         for one in comparison.conditions[1:]
@@ -83,10 +78,8 @@ def drawings(comparison: Comparison) -> list[Drawing]:
             alone = partial(draw, own, tissue_names=[tissue], legend=False)
             found.append(Drawing(f"tissues_{tissue}", alone, ("svg",)))
     if comparison.classified:
-        sure = _predictions(comparison)
-        found.append(Drawing("predictions", partial(violin_figure, list(sure.values()))))
-        for name, panel in sure.items():
-            found.append(Drawing(name, partial(violin_figure, [panel]), ("svg",)))
+        for name, panel in _predictions(comparison).items():
+            found.append(Drawing(name, partial(violin_figure, panel)))
     return found
 
 
@@ -102,7 +95,8 @@ def _panel(comparison: Comparison, condition: Condition) -> DensityPanel:
     densities: dict[str, list[FloatArray]] = {}
     for one, scan in zip(comparison.scans, scans, strict=True):
         densities.setdefault(one.site or "all scans", []).append(scan.density(edges))
-    return DensityPanel(condition.name, _middles(edges), densities, units, logarithmic)
+    middles = 0.5 * (edges[1:] + edges[:-1])
+    return DensityPanel(condition.name, middles, densities, units, logarithmic)
 
 
 def _edges(scans: Sequence[EmpiricalDistribution], beyond: float = 0.0) -> FloatArray:
@@ -110,29 +104,6 @@ def _edges(scans: Sequence[EmpiricalDistribution], beyond: float = 0.0) -> Float
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
     more = beyond * (high - low)
     return np.linspace(low - more, high + more, _BINS + 1)
-
-
-def _middles(edges: FloatArray) -> FloatArray:
-    middles: FloatArray = 0.5 * (edges[1:] + edges[:-1])
-    return middles
-
-
-def _fits(comparison: Comparison) -> list[FitCell]:
-    """Return one scan under all conditions: that which the alignment leaves as far off as most."""
-    target = comparison.target
-    off = [histogram_fit(scan, target).w1 for scan in comparison.affine.distributions]
-    typical = int(np.argsort(off, kind="stable")[len(off) // 2])
-    edges = _edges([target], _BEYOND)
-    cells = []
-    for condition in comparison.conditions[1:]:
-        scan = condition.distributions[typical]
-        densities = (scan.density(edges), target.density(edges))
-        quantiles = (one.quantile(QUANTILE_LEVELS) for one in (scan, target))
-        curves = FitCurves(_middles(edges), *densities, *quantiles)
-        found = histogram_fit(scan, target)
-        name = f"{condition.name}: {comparison.scans[typical].name}"
-        cells.append(FitCell(name, curves, found.rmse, found.w1))
-    return cells
 
 
 def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:

@@ -262,26 +262,19 @@ class ViolinPanel(NamedTuple):
     reference: float | None = None
 
 
-def violin_figure(panels: Sequence[ViolinPanel]) -> Figure:
-    """Draw violin plots side by side.
-
-    Parameters
-    ----------
-    panels : one per kind of number, with the same groups; only the first names them.
+def violin_figure(panel: ViolinPanel) -> Figure:
+    """Draw violin plots.
 
     Returns
     -------
     A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
-    height = _ROW * len(panels[0].groups) + 0.6
-    with style.new_figure(_PANEL_WIDTH * len(panels) + 0.9, height) as figure:
-        grid = figure.add_gridspec(1, len(panels))
-        for i, panel in enumerate(panels):
-            _draw_violins(figure.add_subplot(grid[0, i]), panel, named=i == 0)
+    with style.new_figure(_PANEL_WIDTH + 0.9, _ROW * len(panel.groups) + 0.6) as figure:
+        _draw_violins(figure.add_subplot(), panel)
     return figure
 
 
-def _draw_violins(axes: Axes, panel: ViolinPanel, *, named: bool) -> None:
+def _draw_violins(axes: Axes, panel: ViolinPanel) -> None:
     colour = style.ACCENT
     if panel.reference is not None:
         axes.axvline(panel.reference, color=style.SECOND, lw=1, ls="--", zorder=1)
@@ -308,7 +301,7 @@ def _draw_violins(axes: Axes, panel: ViolinPanel, *, named: bool) -> None:
     axes.set_ylim(len(panel.groups) - 0.5, -0.5)
     axes.set_yticks(
         range(len(panel.groups)),
-        [style.label(name, 26) if named else "" for name, _ in panel.groups],
+        [style.label(name, 26) for name, _ in panel.groups],
         fontsize=8,
     )
     axes.tick_params(left=False)
