@@ -62,7 +62,7 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
     page : what to say.
     bundle : NiiVue's script, see `niivue`; without it the page shows slices
         alone.
-    fingerprint : of all that the page depends on, see `ndflow.reporting.build`.
+    fingerprint : of all that the page depends on, see `page_fingerprint`.
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
