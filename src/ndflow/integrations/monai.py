@@ -216,7 +216,9 @@ class NDFlowd(MapTransform, InvertibleTransform):  # type: ignore[misc]
         """Normalise the images of a dictionary, and return a new one."""
         result = dict(data)
         for key in self.key_iterator(result):
-            mask = None if self.mask_key is None else data[self.mask_key]
+            mask = None if self.mask_key is None else data.get(self.mask_key)
+            if self.mask_key is not None and mask is None:
+                raise KeyError(f"there is no mask with the key {self.mask_key!r} in the data")
             result[key] = self.transforms[key](result[key], mask)
         return result
 
