@@ -1,7 +1,13 @@
 """Commands run as a user would run them, and inputs and finished studies that tests share."""
 
+import json
+import os
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +17,8 @@ from phantoms import head, save, tissue_shares
 from studies import SMALL, SiteStudy
 
 import ndflow
+
+Validate = Callable[[Path], list[Any]]
 
 
 @pytest.fixture
@@ -29,6 +37,22 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 def process() -> Run:
     """Return a function that runs ``ndflow`` with some arguments, in a process of its own."""
     return in_a_process
+
+
+@pytest.fixture
+def validate() -> Validate:
+    """Return a function that returns the errors that the BIDS validator finds in a folder."""
+    validator = Path(sys.executable).with_name("bids-validator-deno")
+    if not validator.exists():
+        pytest.skip(f"no {validator.name} beside {sys.executable}")
+
+    def errors(folder: Path) -> list[Any]:
+        command, quiet = [validator, "--format", "json", folder], {"DENO_NO_UPDATE_CHECK": "1"}
+        done = subprocess.run(command, env=os.environ | quiet, capture_output=True)
+        issues = json.loads(done.stdout)["issues"]["issues"]
+        return [issue for issue in issues if issue["severity"] == "error"]
+
+    return errors
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cli.conftest import Validate
 from commands import NDFLOW, Run
 from phantoms import head, save, tissue_shares
 from studies import contents, read_json, read_tsv
@@ -16,7 +16,6 @@ from studies import contents, read_json, read_tsv
 import ndflow
 from ndflow.files.atomic import folder_lock
 
-VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 SCANS = {"sub-01_run-1_T1w": "Aachen", "sub-01_run-2_T1w": "Aachen"}  # and their sites
 SCANS |= {"sub-02_ses-a_T1w": "Bonn", "sub-02_ses-b_T1w": "Celle", "sub-03_T1w": "Celle"}
 DESCRIPTION = "dataset_description.json"
@@ -108,18 +107,11 @@ def test_images_are_named_and_described_as_bids_requires(whole: Desk) -> None:
     assert "/models" in (whole.out / ".bidsignore").read_text().splitlines()
 
 
-@pytest.mark.skipif(not VALIDATOR.exists(), reason=f"no {VALIDATOR.name} beside {sys.executable}")
-def test_the_bids_validator_finds_no_errors(
-    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bids_validator_finds_no_errors(run: Run, desk: Desk, validate: Validate) -> None:
     desk.lose("sub-01_run-1_T1w")
     assert run(*desk.bids("group", "--mode", "site")).code == 1
     assert {"failures.tsv", "map_Celle.json", "reference_Celle.json"} < desk.made()
-    monkeypatch.setenv("DENO_NO_UPDATE_CHECK", "1")
-    done = subprocess.run([VALIDATOR, "--format", "json", desk.out], capture_output=True)
-    issues = json.loads(done.stdout)["issues"]["issues"]
-    assert [issue for issue in issues if issue["severity"] == "error"] == []
-    assert done.returncode == 0
+    assert validate(desk.out) == []
 
 
 def test_participants_then_group_equals_group_alone(run: Run, whole: Desk) -> None:

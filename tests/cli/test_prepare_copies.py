@@ -1,15 +1,12 @@
 """``ndflow prepare --space MNI``: copies in a common space, beside what was prepared before."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import nibabel
 import numpy as np
 import pytest
+from cli.conftest import Validate
 from commands import typed, without_workers
 from numpy.typing import NDArray
 from phantoms import AFFINE, head, radii, save, tissue_shares, voxels_of
@@ -21,7 +18,6 @@ from ndflow.preparation.registration import WorkingGrid
 
 PLAIN = ("--no-bias-field", "--tissues", "none")
 MNI = ("--space", "MNI")
-VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 SPACE = "space-MNI152NLin2009aSym_res-2"
 FIRST, SECOND = "sub-01/anat/sub-01", "sub-02/anat/sub-02"
 MOVE = (25.0, -10.0, 18.0)  # of the second scan against the first, in mm
@@ -143,16 +139,8 @@ def test_the_matrix_leads_to_the_scan_and_intensities_stay(desk: Desk) -> None:
         assert means[1] == pytest.approx(means[0], rel=0.05)
 
 
-@pytest.mark.skipif(not VALIDATOR.exists(), reason=f"no {VALIDATOR.name}")
-def test_the_bids_validator_finds_no_errors(desk: Desk) -> None:
-    done = subprocess.run(
-        [VALIDATOR, "--format", "json", desk.out],
-        env=os.environ | {"DENO_NO_UPDATE_CHECK": "1"},
-        capture_output=True,
-        check=False,
-    )
-    issues = json.loads(done.stdout)["issues"]["issues"]
-    assert [issue for issue in issues if issue["severity"] == "error"] == []
+def test_the_bids_validator_finds_no_errors(desk: Desk, validate: Validate) -> None:
+    assert validate(desk.out) == []
 
 
 def test_a_table_lists_the_copies_for_a_study(desk: Desk) -> None:
