@@ -71,6 +71,8 @@ def test_a_preparation_ends_with_its_page(prepared: Path) -> None:
     assert lead == "4 scans were prepared, none failed, and 1 of 4 images should be checked."
     assert set(page.rows) == set(SITES)
     assert next(iter(page.rows)) == TINY  # to check, so it comes first
+    column = page.texts("th", scope="col").index("brain")
+    assert all(float(cells[column - 1].replace(",", "")) > 0 for cells in page.rows.values())
     pictures = _pictures(page)
     assert len(pictures) == 4
     for link in pictures:
@@ -87,8 +89,6 @@ def test_the_study_shows_how_its_scans_were_prepared(study: Path) -> None:
         assert (study / link).is_file()
     flagged = [text for text in page.texts("li") if text.startswith(f"sub-{TINY}_")]
     assert any("ml, but a brain at least 600 ml" in text for text in flagged)
-    column = page.texts("th", scope="col").index("brain")
-    assert all(float(cells[column - 1].replace(",", "")) > 0 for cells in page.rows.values())
 
 
 def test_an_image_that_was_changed_since_is_not_shown_as_prepared(

@@ -249,7 +249,6 @@ def _study_page(
     embedded = {*order[:sample], *volumes}
     sites = sorted({scan.site for scan in scans})
     columns = scan_section.columns_of(scans)
-    more = [replace(column, shown=False) for column in preparation_section.COLUMNS if prepared]
     entries = []
     for scan in scans:
         name = scan.scan.name
@@ -265,12 +264,10 @@ def _study_page(
             slices = scan_section.slices_of(scan.paths.preview, previews[name], embedded=inside)
             small = thumbnail(previews[name], windows.after)
             entry = replace(entry, slices=slices, thumbnail=small)
-        measured: list[str | float | None] = [None for _ in more]
         if name in prepared:
-            measured = preparation_section.cells(prepared[name].record)
             picture = preparation_section.picture(prepared[name], folder, embedded=inside)
             entry = replace(entry, prepared=picture)
-        entries.append(replace(entry, cells=[*entry.cells, *measured]))
+        entries.append(entry)
         step()
     masks = {str(scan.record.setting("mask")) for scan in scans}
     named = sorted({scan.scan.site for scan in scans if scan.scan.site})
@@ -282,7 +279,7 @@ def _study_page(
         montage=None if windows is None else montage(scans, previews, windows, flagged),
         populations=populations(scans, target, sites),
         sites=site_entries(scans, target, sites) if len(sites) > 1 else [],
-        columns=[*columns, *more],
+        columns=columns,
         windows=windows,
         methods=methods_paragraph(run, named, masks, steps),
         citation=cited(run.study, masks, steps),

@@ -21,12 +21,7 @@ from ndflow.values import Doubt
 
 COLUMNS = (
     Column("channel", "What the image shows", True),
-    Column(
-        "z-scored",
-        "Distance of all channels of the subject from the target (sliced Wasserstein), in standard "
-        "deviations, after z-scoring alone",
-        True,
-    ),
+    Column("z-scored", "Distance of all channels from the target, in sd, after z-scoring", True),
     Column("by itself", "The same after a map of each channel by itself", True),
     Column("joint", "The same after the joint map, which made the image", True),
     Column("moved", "How far the joint flow moved voxels, in standard deviations"),

@@ -34,28 +34,14 @@ from ndflow.values import Doubt, FloatArray
 _POINTS, _DRAWN = 400, 80  # of a curve; of one that the page draws
 _ENDS = (0.001, 0.999)
 COLUMNS = (
-    Column(
-        "W1", "Wasserstein distance of the result from its target, in standard deviations", True
-    ),
-    Column(
-        "divergence",
-        "Divergence of the density from its target after z-scoring; with --mode site that of "
-        "the site, with two-level after the site's map",
-        True,
-    ),
+    Column("W1", "Wasserstein distance of result and target, in standard deviations", True),
+    Column("divergence", "Divergence from the target after z-scoring, or a site's map", True),
     Column("left", "What remains of that divergence after the match", True),
-    Column(
-        "steepest",
-        "Largest slope of the map where the scan has intensities, relative to z-scoring",
-        True,
-    ),
+    Column("steepest", "Largest slope of the map, relative to z-scoring", True),
     Column("flattest", "Smallest slope of the map, relative to z-scoring"),
     Column("voxels", "Voxels from which the density was estimated"),
     Column("components", "Components of the mixture"),
-    Column(
-        "misfit",
-        "Largest difference between the distribution functions of the histogram and the mixture",
-    ),
+    Column("misfit", "Largest difference of the distribution functions of histogram and mixture"),
 )
 _LESION = Column("lesion", "Volume that was excluded as a lesion, in millilitres", True)
 

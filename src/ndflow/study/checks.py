@@ -146,14 +146,12 @@ def odd_scans(
     """
     if reference.channels > 1:  # only a single channel is compared with other scans
         ends = [marginal(reference, place) for place in range(reference.channels)]
-        pairs = {
-            scan.name: zip(models[scan.name].marginals or (), ends, strict=True) for scan in scans
-        }
-        unlike = {
-            name: tuple(doubt for own, end in some for doubt in unlike_reference(own, end))
-            for name, some in pairs.items()
-        }
-        return {name: own for name, own in unlike.items() if own}
+        unlike: Doubts = {}
+        for scan in scans:
+            for own, end in zip(models[scan.name].marginals or (), ends, strict=True):
+                if doubts := unlike_reference(own, end):
+                    unlike[scan.name] = (*unlike.get(scan.name, ()), *doubts)
+        return unlike
     by_site: dict[str | None, list[Subject]] = defaultdict(list)
     for scan in scans:
         by_site[scan.site].append(scan)

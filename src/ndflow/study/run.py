@@ -195,13 +195,15 @@ def assemble(
     within : the folder of several studies that this is one of.
     """
     naming: table.Naming = table.plain_names
+    given = asked.reference
+    given = full_name(given) if given is not None and is_builtin(given) else given
     if asked.derivatives is not None:
         naming = partial(bids_names.bids_output, listing.root, asked.derivatives)
     study = Study(
         folder,
         table.named(listing.subjects, naming, asked.unmasked),
         Options(**asked.choices.options),
-        asked.reference,
+        given,
         asked.jobs,
         asked.scheduler,
         listing.table,
@@ -217,14 +219,8 @@ def assemble(
         step = PrepareStep.of(raw := as_preparation(raw, asked.preparing))
         pairs = zip(raw.scans, study.scans, strict=True)
         study = replace(study, raw=raw, scans=[_ready(step, one, scan) for one, scan in pairs])
-    study, given = replace(study, choices=asked.choices), None
-    if study.given is not None:
-        name = full_name(study.given) if is_builtin(study.given) else study.given
-        study, given = (
-            replace(study, given=name),
-            references.read_reference(name, study.channels)[0],
-        )
-    return references.settled(study, given)
+    found = None if given is None else references.read_reference(given, study.channels)[0]
+    return references.settled(replace(study, choices=asked.choices), found)
 
 
 def as_preparation(study: Study, preparing: Preparing) -> Study:
