@@ -97,7 +97,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"precisions": [[[1.0, 2.0], [2.0, 1.0]]] * 2},
         "precisions must be positive definite",
     ),
-    ("Affine", {"matrix": [[1.0, 2.0], [2.0, 4.0]], "offset": [0.0, 0.0]}, "must be invertible"),
+    ("Affine", {"matrix": [[1.0, 2.0], [0.0, 0.0]], "offset": [0.0, 0.0]}, "must be invertible"),
     # Singular but for rounding.
     ("Affine", {"matrix": [[0.1, 0.3], [0.7, 2.1]], "offset": [0.0, 0.0]}, "must be invertible"),
     ("Reference", {"mixture": MIXTURE}, "zero mean and unit variance"),
@@ -116,6 +116,12 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("PiecewiseLinear", {"knots": [0.0]}, "knots must number between 2 and .*, not 1"),
     ("PiecewiseLinear", {"knots": [-1e200, 0.0, 1e200]}, "knots must be .*within"),
     ("PiecewiseLinear", {"knots": [0.0, 1e-120, 1.0]}, "slopes from knots to values must lie"),
+    ("TissueModel", {"densities": (MIXTURE, OTHER)}, "densities must be three"),
+    ("TissueModel", {"densities": (MIXTURE, OTHER, PLANE)}, "with one channel each"),
+    ("TissueModel", {"mean": [0.5, 0.5, 0.0]}, "three positive numbers"),
+    ("TissueModel", {"mean": [0.2, 0.3, 0.4]}, "that sum to 1"),
+    ("TissueModel", {"covariance": 1 / 3 - np.eye(3)}, "must be positive semidefinite"),
+    ("TissueModel", {"covariance": np.eye(3)}, "its rows must sum to 0"),
     ("Chain", {"maps": ()}, "maps must hold at least one map"),
     ("Chain", {"maps": (AFFINE, ndflow.transport.Flow(PLANE, PLANE))}, "same number of channels"),
 ]

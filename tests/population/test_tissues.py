@@ -43,25 +43,6 @@ def apart(one, other):
     return float(np.abs(one.cdf(at) - other.cdf(at)).max())
 
 
-# ── values ───────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("densities", "shares", "covariance", "message"),
-    [
-        (COMMON[:2], SHARES[0], USUAL, "densities must be three"),
-        ((*COMMON[:2], PLANE), SHARES[0], USUAL, "with one channel each"),
-        (COMMON, [0.5, 0.5, 0.0], USUAL, "three positive numbers"),
-        (COMMON, [0.2, 0.3, 0.4], USUAL, "that sum to 1"),
-        (COMMON, SHARES[0], -USUAL, "covariance must be positive semidefinite"),
-        (COMMON, SHARES[0], np.eye(3), "its rows must sum to 0"),
-    ],
-)
-def test_what_cannot_be_tissues_is_refused(densities, shares, covariance, message):
-    with pytest.raises(InvalidValueError, match=message):
-        TissueModel(densities, shares, covariance)
-
-
 @given(st.tuples(*[st.floats(0.01, 1)] * 3), st.floats(0.1, 10), st.floats(-500, 500))
 def test_a_target_is_the_sum_of_the_tissues_in_any_units(amounts, slope, offset):
     shares = np.array(amounts) / sum(amounts)

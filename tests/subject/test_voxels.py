@@ -77,7 +77,6 @@ REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
         (np.where(SCAN > 1050, SCAN, 3),),
         r"\d+% of the voxels used have the value 3: background",
     ),
-    "a small mask": ((SCAN, radii() < 0.1), "a mask of 8 voxels only; at least 100 voxels"),
     "few voxels": (
         (np.where(radii() < 0.1, SCAN, np.nan), INNER),
         "8 voxels are finite and inside the mask; at least 100 are needed; check the mask",
