@@ -62,11 +62,3 @@ def test_averages_that_approach_while_scans_depart_are_not_called_closer(
     shift = np.tile([3.0, -3.0], 6) - np.repeat(middle, 4)
     odd = with_run(comparison, distributions=moved(comparison.affine, shift))
     assert "Sites are closer together" not in said(odd)
-
-
-def test_a_scan_far_from_all_others_is_named(comparison: Comparison) -> None:
-    shift = np.zeros(12)
-    shift[5] = 3.0
-    odd = with_run(comparison, distributions=moved(comparison.affine, shift))
-    look = " ".join(said(odd).partition("What to look at")[2].split())
-    assert f"Furthest from the average of all scans: {odd.scans[5].name} (" in look

@@ -21,7 +21,7 @@ from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.subject.fit import fit_subject, fit_to_file
 from ndflow.subject.records import ScanModel
-from ndflow.subject.reference import average_models, lacking_tissues, read_source
+from ndflow.subject.reference import average_models, read_source
 
 # ── fits ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -137,8 +137,6 @@ def test_a_reference_knows_tissues_if_those_of_all_scans_are_known() -> None:
         assert average_models(order, Options()).tissues == made.tissues
     some = [*known[:2], read_source(Subject(SCANS[2]), options=Options())]
     assert average_models([one.parts[""].model for one in some], Options()).tissues is None
-    assert lacking_tissues(["a", "b", "c"], some) == "c"
-    assert lacking_tissues(["a", "b", "c"], known) is None
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # ── all figures ───────────────────────────────────────────────────────────────────────────────────
 
-_EXPORTS = {"svg": svg, "png": png}
 _BINS = 200
 _ENDS = (0.0005, 0.9995)
 _BEYOND = 0.08  # of the range, on either side
@@ -44,24 +43,19 @@ class Drawing(NamedTuple):
     ----------
     name : of its files.
     draw : draws it; it holds the numbers that are shown, and nothing else.
-    formats : of its files.
     """
 
     name: str
     draw: Callable[[], Figure]
-    formats: tuple[str, ...] = ("svg", "png")
 
     def files(self) -> dict[str, bytes]:
         """Draw it, and return the content of its files by their names."""
         figure = self.draw()
-        return {f"{self.name}.{kind}": _EXPORTS[kind](figure) for kind in self.formats}
+        return {f"{self.name}.svg": svg(figure), f"{self.name}.png": png(figure)}
 
 
 def drawings(comparison: Comparison) -> list[Drawing]:
-    """Return all figures that the scans allow.
-
-    A narrow page shows those of single tissues one below another.
-    """
+    """Return all figures that the scans allow."""
     panels = [_panel(comparison, condition) for condition in comparison.conditions]
     found = [Drawing("populations", partial(density_figure, panels))]
     rows = {
@@ -72,11 +66,9 @@ def drawings(comparison: Comparison) -> list[Drawing]:
     if rows:
         sites = [scan.site or "all scans" for scan in comparison.scans]
         draw = partial(tissue_figure, sites=sites, units=f"intensity, in {_UNITS}")
-        found.append(Drawing("tissues", partial(draw, rows, tissue_names=TISSUE_ROWS)))
         for number, tissue in enumerate(TISSUE_ROWS):
             own = {name: quartiles[:, [number]] for name, quartiles in rows.items()}
-            alone = partial(draw, own, tissue_names=[tissue], legend=False)
-            found.append(Drawing(f"tissues_{tissue}", alone, ("svg",)))
+            found.append(Drawing(f"tissues_{tissue}", partial(draw, own, tissue_names=[tissue])))
     if comparison.classified:
         for name, panel in _predictions(comparison).items():
             found.append(Drawing(name, partial(violin_figure, panel)))

@@ -1,7 +1,7 @@
 """Compare finished studies, and write tables, a summary in words, figures, and how it was made.
 
 OUT/*.tsv            the numbers, see `ndflow.evaluation.tables`
-OUT/verdict.txt      what became more alike, what it cost, and what to look at, in words
+OUT/verdict.txt      what became more alike, and what it cost, in words
 OUT/summary.txt      the same, and the tables in the layout of the paper
 OUT/*.svg, *.png     the figures
 OUT/failures.tsv     scans that could not be read, if any
@@ -53,7 +53,7 @@ class Evaluation(NamedTuple):
     comparison : every scan under every condition.
     folder : where tables and figures are.
     text : the verdict, and all tables in the layout of the paper.
-    verdict : what became more alike, what it cost, and what to look at, in words.
+    verdict : what became more alike, and what it cost, in words.
     overview : the most important numbers, in a table of at most 100 columns.
     """
 
@@ -123,10 +123,6 @@ def _write(
         results={run.name: run.results for run in comparison.runs},
         outputs={name: sha256_of(folder / name) for name in sorted(files)},
         runs={run.name: str(run.study.folder) for run in comparison.runs},
-        conditions=tuple(condition.name for condition in comparison.conditions),
-        scans=tuple(scan.name for scan in comparison.scans),
-        failed=tuple(failure.scan for failure in comparison.failures),
-        notes=tuple(comparison.notes),
         **made_by,
     ).write(folder / EVALUATION_RECORD, force=True)
     return evaluation

@@ -1,10 +1,10 @@
 """The summary of a comparison: tables in the layout of the paper, and a verdict in words.
 
-The verdict says what became more alike, what it cost, and what to look at. Every run is compared
-with the alignment of mean and standard deviation, the least that anybody would do. A difference is
-only called one if it is significant: p < .05 in a paired t-test over scans of how far each lies
-from the other sites, or from the average of its own, with the same sign as the distance that is
-quoted, and with three scans at least; for tissues, in the tests of their table.
+The verdict says what became more alike, and what it cost. Every run is compared with the alignment
+of mean and standard deviation, the least that anybody would do. A difference is only called one if
+it is significant: p < .05 in a paired t-test over scans of how far each lies from the other sites,
+or from the average of its own, with the same sign as the distance that is quoted, and with three
+scans at least; for tissues, in the tests of their table.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from textwrap import TextWrapper
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ndflow.evaluation.classification import ANATOMY, FLOORS, RANKS
 from ndflow.evaluation.comparison import AFFINE, UNNORMALISED, Comparison, Condition
@@ -242,8 +240,6 @@ def _cell(part: float | str | None) -> str:
 # ── verdict ───────────────────────────────────────────────────────────────────────────────────────
 
 _CIRCULAR = " The same tissue maps made its targets, so that is no evidence by itself."
-_FAR = 3.0  # times the median distance from the average
-_NAMED = 3  # scans in a sentence
 _FEWEST = 3  # scans that can differ significantly
 _wrapped = TextWrapper(100, "- ", "  ", break_on_hyphens=False, break_long_words=False).wrap
 
@@ -261,7 +257,6 @@ def verdict(comparison: Comparison, made: Tables) -> str:
         parts = {
             "What became more alike": _alike(comparison, made, run),
             "What it cost": _cost(comparison, made, run),
-            "What to look at": _look_at(comparison, run),
         }
         lines = [f"{run.name}, compared with z-scoring alone"]
         for title, sentences in parts.items():
@@ -367,19 +362,6 @@ def _effects(made: Tables, run: Condition) -> list[str]:
         f"(95 % interval), is {', '.join(own)}."
         for label, own in kinds.items()
     ]
-
-
-def _look_at(comparison: Comparison, run: Condition) -> list[str]:
-    """Name the scans that lie far from the average."""
-    names = [scan.name for scan in comparison.scans]
-    away = to_own_site(run.quantiles, [""] * len(names))
-    usual = float(np.median(away))
-    order = np.argsort(-away, kind="stable")[:_NAMED]
-    far = [f"{names[place]} ({away[place]:.3g})" for place in order if away[place] > _FAR * usual]
-    if not far:
-        return []
-    listed = ", ".join(far)
-    return [f"Furthest from the average of all scans: {listed}, where {usual:.3g} is usual."]
 
 
 def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) -> str:

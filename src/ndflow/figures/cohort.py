@@ -151,7 +151,6 @@ def tissue_figure(
     tissue_names: Sequence[str],
     *,
     units: str = "intensity",
-    legend: bool = True,
 ) -> Figure:
     """Draw the quartiles of all scans in each tissue, one row per method.
 
@@ -162,7 +161,6 @@ def tissue_figure(
     sites : (scans,), the site of each scan.
     tissue_names : of the second axis of the quartiles.
     units : of the intensities.
-    legend : whether to name the sites.
 
     Returns
     -------
@@ -171,7 +169,7 @@ def tissue_figure(
     counts = Counter(sites)
     width = _TISSUE_WIDTH * len(tissue_names) + 1.2
     height = max(_TISSUE_HEIGHT, _SITE * len(counts))
-    below = _LEGEND_ROW * style.legend_rows(width, counts)[0] if legend else 0.0
+    below = _LEGEND_ROW * style.legend_rows(width, counts)[0]
     with style.new_figure(width, height * len(rows) + below + 0.5) as figure:
         grid = figure.add_gridspec(len(rows), len(tissue_names))
         together = np.concatenate(list(rows.values()))
@@ -191,8 +189,7 @@ def tissue_figure(
                 if t == 0:
                     shown = style.label(name, 18)
                     axes.set_ylabel(shown, rotation=0, ha="right", va="center", fontsize=9)
-        if legend:
-            style.site_legend(figure, counts)
+        style.site_legend(figure, counts)
     return figure
 
 

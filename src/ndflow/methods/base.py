@@ -103,20 +103,6 @@ class Divergence(Record):
 
 
 @dataclass(frozen=True)
-class SlopeRange(Record):
-    """The smallest and the largest slope of a map where the scan has intensities.
-
-    Attributes
-    ----------
-    range : in the units of the result per unit of the scan.
-    relative_to_affine : as multiples of the slope of the alignment.
-    """
-
-    range: tuple[float, float]
-    relative_to_affine: tuple[float, float]
-
-
-@dataclass(frozen=True)
 class TargetChoice(Record):
     """What a scan was matched to where that was not simply the average.
 
@@ -151,14 +137,15 @@ class MatchRecord(Record):
     Attributes
     ----------
     message : how the match ended.
-    slopes : of the map.
+    slopes : the smallest and the largest of the map where the scan has intensities, as multiples of
+        that of the alignment.
     divergence : from the target; None for methods that do not compare densities.
     target : what the scan was matched to, where that was not simply the average.
     frozen : the components that were not allowed to move, if any were chosen.
     """
 
     message: str
-    slopes: SlopeRange | None = None
+    slopes: tuple[float, float] | None = None
     divergence: Divergence | None = None
     target: TargetChoice | None = None
     frozen: tuple[int, ...] | None = None
@@ -208,8 +195,7 @@ class Solution:
             low, high = source.quantile(DETERMINED_RANGE).tolist()
             found = np.exp(self.imap.log_det_jacobian(np.linspace(low, high, 1001)))
             own = abs(float(self.affine.matrix[0, 0]))
-            ends = float(found.min()), float(found.max())
-            slopes = SlopeRange(ends, (ends[0] / own, ends[1] / own))
+            slopes = float(found.min()) / own, float(found.max()) / own
         return MatchRecord(self.message, slopes, self.divergence, self.target, self.frozen)
 
 
@@ -377,8 +363,6 @@ class LandmarkMethod(Method):
     def average(self, scans: Iterable[tuple[Landmarks, Affine, float]]) -> Landmarks:
         """Return the average of the landmarks of a study's scans."""
         known = list(scans)
-        if len({self.check_landmarks(own).values.size for own, _, _ in known}) > 1:
-            raise InvalidValueError("scans must all have the same number of landmarks")
         total = sum((w * aligned(own.values) for own, aligned, w in known), np.zeros(1))
         weights = sum(weight for _, _, weight in known)
         return self._landmarks(total / weights if self.fixed is None else np.array(self.fixed))

@@ -148,7 +148,7 @@ def scan_entry(
     choice = match.target if match else None
     target = chosen_density(choice, reference)
     divergence = match.divergence if match else None
-    flattest, steepest = match.slopes.relative_to_affine if match and match.slopes else (None, None)
+    flattest, steepest = match.slopes if match and match.slopes else (None, None)
     off = np.abs(scan.quantiles["result"] - target.quantile(QUANTILE_LEVELS)).mean()
     cells = [
         float(off / np.sqrt(target.covariance()[0, 0])),

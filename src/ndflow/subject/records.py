@@ -322,7 +322,6 @@ class EvaluationRecord(FileRecord):
         to be written have no hash yet.
     command, settings : what the user typed and chose.
     runs : the folder of each study.
-    conditions, scans, failed, notes : what the comparison was about, and what was left out.
     """
 
     kind: ClassVar[str] = "evaluation"
@@ -332,10 +331,6 @@ class EvaluationRecord(FileRecord):
     command: tuple[str, ...] = ()
     settings: dict[str, JSON] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)
-    conditions: tuple[str, ...] = ()
-    scans: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 # ── several channels ──────────────────────────────────────────────────────────────────────────────

@@ -302,16 +302,6 @@ def _refuse_same_content(
                 raise FileError(sources[place], f"{cause} {where}", hint)
 
 
-def lacking_tissues(sources: Sequence[str], models: Sequence[SourceModel]) -> str | None:
-    """Return a source whose tissues are not known, where those of others are."""
-    lacking = [
-        source
-        for source, one in zip(sources, models, strict=True)
-        if any(part.tissues is None for part in one.parts.values())
-    ]
-    return lacking[0] if 0 < len(lacking) < len(models) else None
-
-
 def _model_of(
     source: GaussianMixture | Fit | Source, mask: Source | None, options: Options
 ) -> SourceModel:

@@ -232,7 +232,7 @@ def reference(
     from ndflow.image.subject import ANY_CHANNEL, Subject
     from ndflow.methods.base import method_of
     from ndflow.study.tasks import Task
-    from ndflow.subject.reference import lacking_tissues, read_source, write_reference
+    from ndflow.subject.reference import read_source, write_reference
     from ndflow.values import listed, plural
 
     if weights and len(weights) != len(sources):  # before the images are fitted
@@ -262,8 +262,6 @@ def reference(
     channels = models[0].channel_names
     if channel and channels:
         raise InvalidValueError("--channel: the files say this themselves; leave it out")
-    if lacking := lacking_tissues(sources, models):
-        verbosity.warn(f"{lacking}: its tissues are unknown, so the reference has no tissues")
     write_reference(
         output,
         sources,
