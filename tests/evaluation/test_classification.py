@@ -74,15 +74,16 @@ def test_scans_of_one_subject_stay_together_and_every_class_is_trained_on():
 
 def test_accuracies_are_those_of_scikit_learn_trained_anew_on_the_shuffled_labels():
     table = np.random.default_rng(0).normal(size=(len(LABELS), 6)) + 3 * PLACE[:, None]
-    parts = folds(LABELS, 0)
+    subjects = [f"{label}{number // 2}" for number, label in enumerate(LABELS)]
+    parts = folds(LABELS, 0, groups=subjects)
     features = [(table[train], table[test]) for train, test in parts]
     found = [
-        shuffle_accuracy(features, parts, LABELS, number=number, seed=4, trees=7, groups=None)
+        shuffle_accuracy(features, parts, LABELS, number=number, seed=4, trees=7, groups=subjects)
         for number in range(10)
     ]
     for number, reached in enumerate(found[:3]):
         generator = np.random.default_rng([4, number])
-        own = np.array(shuffled(LABELS, parts, generator) if number else LABELS)
+        own = np.array(shuffled(LABELS, parts, generator, subjects) if number else LABELS)
         state = int(generator.integers(1 << 32))
         predicted = np.empty_like(own)
         for train, test in parts:

@@ -64,6 +64,19 @@ def test_what_is_said_to_be_reached_is_reached(seed, gap):
         np.testing.assert_allclose(squares, squares[0], rtol=1e-8)
 
 
+def test_sites_without_overlap_come_nearer_but_keep_their_effective_scans():
+    ages = np.r_[np.linspace(20, 30, 20), np.linspace(60, 80, 20)]
+    found = balance({"age": ages}, [*["young"] * 20, *["old"] * 20])
+    young, old = found.sites["young"], found.sites["old"]
+    assert young.outside
+    assert old.outside
+    assert young.before["age"] == pytest.approx(25)
+    assert 27 < young.after["age"] < 30
+    assert 60 < old.after["age"] < 66
+    assert FEWEST <= young.effective < 12
+    assert FEWEST <= old.effective < 12
+
+
 def test_a_site_that_cannot_join_leaves_the_others_balanced():
     generator = np.random.default_rng(0)
     ages = np.r_[generator.normal(45, 12, 40), generator.normal(52, 12, 40), np.full(3, 95.0)]
