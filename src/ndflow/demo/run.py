@@ -42,7 +42,7 @@ with the one that the demonstration happens to use; no method aims at that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -56,7 +56,7 @@ from ndflow.evaluation.save import add_table, evaluate
 from ndflow.evaluation.sites import distance_between_sites
 from ndflow.files.tables import write_table
 from ndflow.image.subject import TissueMaps
-from ndflow.preparation.registration import Anatomy, load_anatomy
+from ndflow.preparation.registration import load_anatomy
 from ndflow.reporting.build import check_report, report
 from ndflow.study.plan import EVALUATION, Study
 from ndflow.study.run import Asked, Summary, assemble, run_study
@@ -132,42 +132,24 @@ def write_demo_study(
     grid = simulate.grid_over(anatomy, resolution, simulate.REACH)
     truths: dict[str, Truth] = {}
     rows = []
-    ill = (simulate.SCANNERS[1].site, subjects // 2)  # one subject, at the second site
-    for site, k, age, scan in _draw_scans(simulate.SCANNERS, anatomy, grid, seed, subjects, ill):
-        name = f"{site}-{k + 1:02d}"
-        csf, gm, wm = np.rint(255 * scan.subject.tissues.T).astype(np.uint8)
-        image = np.rint(scan.image).astype(np.int16)
-        contents = [image, np.ones(image.size, np.uint8), gm, wm, csf]
-        files = [f"scans/{name}_{kind}.nii.gz" for kind in _SLOPES]
-        for file, values, slope in zip(files, contents, _SLOPES.values(), strict=True):
-            simulate.write_image(folder / file, grid, scan.subject.voxels, values, slope=slope)
-        canonical = np.quantile(scan.subject.canonical.astype(np.float64), _LEVELS)
-        truths[f"{name}_T1w"] = Truth(site, scan.curve, np.asarray(canonical))
-        rows.append((name, site, *files, str(age), "yes" if (site, k) == ill else "no"))
+    for number, scanner in enumerate(simulate.SCANNERS):
+        for k in range(subjects):
+            name = f"{scanner.site}-{k + 1:02d}"
+            generator = np.random.default_rng([seed, number, k])
+            age = int(np.interp((k + generator.random()) / subjects, (0, 1), simulate.AGES))
+            lesion = (number, k) == (1, subjects // 2)  # of one subject, at the second site
+            scan = simulate.draw_scan(scanner, anatomy, grid, generator, age=age, lesion=lesion)
+            csf, gm, wm = np.rint(255 * scan.subject.tissues.T).astype(np.uint8)
+            image = np.rint(scan.image).astype(np.int16)
+            contents = [image, np.ones(image.size, np.uint8), gm, wm, csf]
+            files = [f"scans/{name}_{kind}.nii.gz" for kind in _SLOPES]
+            for file, values, slope in zip(files, contents, _SLOPES.values(), strict=True):
+                simulate.write_image(folder / file, grid, scan.subject.voxels, values, slope=slope)
+            canonical = np.quantile(scan.subject.canonical.astype(np.float64), _LEVELS)
+            truths[f"{name}_T1w"] = Truth(scanner.site, scan.curve, np.asarray(canonical))
+            rows.append((name, scanner.site, *files, str(age), "yes" if lesion else "no"))
     write_table(folder / "scans.tsv", _COLUMNS, rows)
     return DemoStudy(folder / "scans.tsv", truths)
-
-
-def _draw_scans(
-    scanners: Sequence[simulate.Scanner],
-    anatomy: Anatomy,
-    grid: simulate.Grid,
-    seed: int,
-    subjects: int,
-    ill: tuple[str, int] | None = None,
-    later: int = 0,
-) -> Iterator[tuple[str, int, int, simulate.DemoScan]]:
-    """Yield the site, the number and the age of each subject, and the scan.
-
-    Ages are spread evenly over the subjects of a site; those that come `later` are of any age.
-    """
-    for place, scanner in enumerate(scanners):
-        for k in range(subjects + later):
-            generator = np.random.default_rng([seed, place, k])
-            rank = generator.random() if k >= subjects else (k + generator.random()) / subjects
-            age, lesion = int(np.interp(rank, (0, 1), simulate.AGES)), (scanner.site, k) == ill
-            scan = simulate.draw_scan(scanner, anatomy, grid, generator, age=age, lesion=lesion)
-            yield scanner.site, k, age, scan
 
 
 # ── the raw scans of the tutorial ─────────────────────────────────────────────────────────────────
@@ -201,15 +183,20 @@ def write_raw_scans(folder: Path) -> tuple[int, int]:
     simulate.new_folder(folder)
     grid = simulate.grid_over(anatomy, _RESOLUTION, simulate.REACH)
     rows: list[list[tuple[str, ...]]] = [[], []]
-    shaded = [scanner._replace(bias=_BIAS) for scanner in simulate.SCANNERS]
-    for scanner in shaded:
+    for number, scanner in enumerate(simulate.SCANNERS):
         simulate.new_folder(folder / scanner.site)
-    for site, k, age, scan in _draw_scans(shaded, anatomy, grid, _SEED, _SUBJECTS, later=1):
-        name = f"{site}-{k + 1:02d}"
-        file = f"{site}/{name}_T1w.nii.gz"
-        voxels = np.rint(scan.image).astype(np.int16)
-        simulate.write_image(folder / file, grid, scan.subject.voxels, voxels)
-        rows[k == _SUBJECTS].append((name, site, file, str(age), "FM"[k % 2]))
+        shaded = scanner._replace(bias=_BIAS)
+        for k in range(_SUBJECTS + 1):
+            generator = np.random.default_rng([_SEED, number, k])
+            later = k == _SUBJECTS
+            rank = generator.random() if later else (k + generator.random()) / _SUBJECTS
+            age = int(np.interp(rank, (0, 1), simulate.AGES))
+            scan = simulate.draw_scan(shaded, anatomy, grid, generator, age=age)
+            name = f"{scanner.site}-{k + 1:02d}"
+            file = f"{scanner.site}/{name}_T1w.nii.gz"
+            voxels = np.rint(scan.image).astype(np.int16)
+            simulate.write_image(folder / file, grid, scan.subject.voxels, voxels)
+            rows[later].append((name, scanner.site, file, str(age), "FM"[k % 2]))
     for table, own in zip(("study.tsv", "later.tsv"), rows, strict=True):
         write_table(folder / table, ("subject", "site", "image", "age", "sex"), own)
     return len(rows[0]), len(rows[1])
