@@ -189,8 +189,8 @@ def test_a_table_is_really_used(monkeypatch):
 
 
 def test_without_voxels_there_is_no_tally():
-    assert tally(lambda: [np.zeros(0, "f4")] * 2) is None
-    assert tally(list) is None
+    with pytest.raises(DegenerateDataError, match="no voxel"):
+        tally(lambda: [np.zeros(0, "f4")] * 2)
 
 
 # ── edges ────────────────────────────────────────────────────────────────────────────────────────

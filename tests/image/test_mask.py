@@ -12,7 +12,7 @@ from phantoms import nifti
 
 from ndflow.errors import DegenerateDataError, FileError
 from ndflow.image import mask as masks
-from ndflow.image.mask import Nonzero, foreground
+from ndflow.image.mask import foreground, nonzero
 from ndflow.image.read import read_volume
 from ndflow.image.volume import Volume
 
@@ -111,13 +111,13 @@ def test_nonzero_is_finite_and_not_zero(tmp_path: Path) -> None:
     values = GENERATOR.integers(-2, 3, SHAPE).astype(np.float32)
     values[0, 0, :3] = np.nan, np.inf, 1e-40
     expected = np.isfinite(values) & (values != 0)
-    assert np.array_equal(Nonzero(read_volume(values))[:], expected.reshape(-1, order="F"))
+    assert np.array_equal(nonzero([read_volume(values)]), expected.reshape(-1, order="F"))
     stored = GENERATOR.integers(0, 21, SHAPE).astype(np.uint16)
     scaled = Nifti1Image(stored, AFFINE)
     scaled.header.set_slope_inter(0.1, -1)  # in 32 bits, 10 · 0.1 − 1 is not exactly 0
     nibabel.save(scaled, tmp_path / "x.nii")
     volume = read_volume(tmp_path / "x.nii")
-    assert np.array_equal(Nonzero(volume)[:], volume.flat != 10)
+    assert np.array_equal(nonzero([volume]), volume.flat != 10)
 
 
 # ── the foreground ────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ import pytest
 from nibabel.nifti1 import Nifti1Image
 from numpy.typing import NDArray
 
-from ndflow.image.mask import Nonzero
+from ndflow.image.mask import nonzero
 from ndflow.image.mask_doubts import MaskFigures, mask_doubts, measure_mask
 from ndflow.image.read import read_volume
 
@@ -34,7 +34,7 @@ def measured(
     lesion: NDArray[np.bool_] | None = None,
 ) -> MaskFigures:
     volume = read_volume(Nifti1Image(values, np.diag([*size, 1.0])))
-    chosen = Nonzero(volume) if inside is None else inside.reshape(-1, order="F")
+    chosen = nonzero([volume]) if inside is None else inside.reshape(-1, order="F")
     return measure_mask(volume, chosen, None if lesion is None else lesion.reshape(-1, order="F"))
 
 
@@ -83,7 +83,7 @@ def test_zeros_pieces_and_noise() -> None:
 
 def test_what_has_no_size_no_depth_or_no_zero_can_be_measured() -> None:
     volume = read_volume((DEEP > 0).astype(np.int16))
-    found = measure_mask(volume, Nonzero(volume))
+    found = measure_mask(volume, nonzero([volume]))
     assert (found.volume, found.field_of_view, found.rim) == (None, None, None)
     assert measured(np.where(DEEP > 5, 1.0, -2.0), DEEP > 0).rim is None
     assert measured(np.where(DEEP > 5, 100, 900).astype(np.int16), DEEP > 0).rim == 1

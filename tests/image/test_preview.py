@@ -16,7 +16,7 @@ from nibabel.orientations import axcodes2ornt, ornt_transform
 from PIL import Image
 
 from ndflow.errors import FileError
-from ndflow.image.mask import Nonzero
+from ndflow.image.mask import nonzero
 from ndflow.image.preview import (
     Preview,
     encode_png,
@@ -207,7 +207,7 @@ def test_volumes_of_any_orientation_are_turned_upright(codes: str) -> None:
     image = nibabel.Nifti1Image(np.where(INSIDE, VALUES, 0), np.diag([*SPACING, 1.0]))
     turn = ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(codes))
     volume = read_volume(image.as_reoriented(turn))
-    picture, spacing = upright(volume, Nonzero(volume))
+    picture, spacing = upright(volume, nonzero([volume]))
     np.testing.assert_array_equal(picture, np.where(INSIDE, VALUES, np.nan))
     assert spacing == pytest.approx(SPACING)
 

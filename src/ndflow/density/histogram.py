@@ -275,7 +275,7 @@ def tally(
     bounds: tuple[int, int] | None = None,
     slope: float = 1.0,
     inter: float = 0.0,
-) -> Histogram | None:
+) -> Histogram:
     """Return the histogram of the voxels of one channel that arrive in chunks.
 
     Parameters
@@ -284,10 +284,6 @@ def tally(
         It is called several times, and must return the same voxels each time.
     bounds : the smallest and largest value of integer voxels, if they are known.
     slope, inter : the scaling of the stored values, see `histogram`.
-
-    Returns
-    -------
-    The histogram, or None if there are no voxels.
 
     Examples
     --------
@@ -299,8 +295,8 @@ def tally(
         counted = _in_bins(pieces, slope, inter)
     if counted is not None:
         return counted
-    together = [piece.ravel() for piece in pieces() if piece.size]
-    return histogram(np.concatenate(together), slope=slope, inter=inter) if together else None
+    together = np.concatenate([piece.ravel() for piece in pieces()])
+    return histogram(together, slope=slope, inter=inter)
 
 
 def _whole_numbers(
@@ -326,8 +322,6 @@ def _whole_numbers(
         table += np.bincount(places, minlength=table.size)
     occupied = np.flatnonzero(table)
     levels, counts = occupied + first, table[occupied]
-    if not occupied.size:
-        return None
     if integers:
         return histogram(levels, weights=counts, slope=slope, inter=inter)
     return _bounded(levels.astype(np.float64) * slope + inter, counts, 0.0)

@@ -21,9 +21,10 @@ or the brain where all else was removed. It is found as follows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal, Protocol, TypeGuard, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 from nibabel.nifti1 import Nifti1Header
@@ -138,29 +139,27 @@ def read_mask(
     return Mask(mask.path, shaped, mask.affine, mask.placed, tuple(warnings), mask.files, deepbet)
 
 
-class Inside(Protocol):
-    """Which voxels count, flattened like `Volume.flat`: an array, or anything sliced like one."""
-
-    def __getitem__(self, piece: slice, /) -> BoolArray:
-        """Return which voxels of a piece count."""
+def nonzero(volumes: Sequence[Volume]) -> BoolArray:
+    """Return which voxels are finite in every channel and not 0 in some, like `Volume.flat`."""
+    return ~zero_in_all(volumes) & finite_in_all(volumes)
 
 
-class Nonzero:
-    """The mask of all voxels whose value is finite and not 0, see `Volume.is_zero`.
+def finite_in_all(volumes: Sequence[Volume]) -> BoolArray:
+    """Return which voxels are finite in every channel, flattened like `Volume.flat`."""
+    finite = np.ones(volumes[0].flat.size, dtype=bool)
+    for volume in volumes:
+        if volume.stored.dtype.kind == "f":
+            finite &= np.isfinite(volume.flat)
+    return finite
 
-    It is computed piece by piece when needed, which is faster than storing it.
-    """
 
-    def __init__(self, volume: Volume) -> None:
-        self._volume = volume
-
-    def __getitem__(self, piece: slice, /) -> BoolArray:
-        """Return which voxels of a piece count."""
-        values = self._volume.values(self._volume.flat[piece])
-        inside = ~self._volume.is_zero(values)
-        if values.dtype.kind == "f":
-            inside &= np.isfinite(values)
-        return inside
+def zero_in_all(volumes: Sequence[Volume]) -> BoolArray:
+    """Return which voxels are 0 in every channel, flattened like `Volume.flat`."""
+    zero = np.ones(volumes[0].flat.size, dtype=bool)
+    for volume in volumes:
+        for piece in slices(zero.size):
+            zero[piece] &= volume.is_zero(volume.values(volume.flat[piece]))
+    return zero
 
 
 def _summary(mask: Volume) -> tuple[float, float, int, bool]:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.image.mask import BoolArray, Inside, faces_of
+from ndflow.image.mask import BoolArray, faces_of
 from ndflow.image.volume import Volume
 from ndflow.values import Doubt, Record
 
@@ -101,13 +101,13 @@ class MaskFigures(Record):
     rim: float | None = None
 
 
-def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) -> MaskFigures:
+def measure_mask(image: Volume, inside: BoolArray, lesion: BoolArray | None = None) -> MaskFigures:
     """Measure the mask of an image.
 
     Parameters
     ----------
     image : the image.
-    inside : which of its voxels are inside, at least one.
+    inside : which of its voxels are inside, at least one, flattened like `Volume.flat`.
     lesion : which of its voxels are a lesion, whose brightness says nothing about the mask.
 
     Returns
@@ -125,9 +125,12 @@ def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) ->
     steps = [max(1, round(_GRID_MM / size)) if sized else 1 for size in sizes]
     while math.prod(-(-length // step) for length, step in zip(shape, steps, strict=True)) > _MOST:
         steps[int(np.argmin(sizes * steps))] *= 2
-    sampled = tuple(slice(None, None, step) for step in steps)
-    stored = image.stored.reshape(shape, order="F")[sampled].T  # symmetric in the axes
-    chosen = _planes(inside, shape, steps)
+
+    def sampled(flat: NDArray[Any]) -> NDArray[Any]:
+        """Return voxels on the grid, last axis first: all that follows is symmetric in the axes."""
+        return flat.reshape(shape, order="F")[tuple(slice(None, None, step) for step in steps)].T
+
+    stored, chosen = sampled(image.flat), np.ascontiguousarray(sampled(inside))
     count = int(np.count_nonzero(chosen))
     if not count:
         return MaskFigures(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -138,7 +141,7 @@ def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) ->
     (around,) = ndimage.find_objects(chosen.view(np.uint8))
     box = tuple(slice(max(0, part.start - 1), part.stop + 1) for part in around)
     stored, chosen = stored[box], chosen[box]
-    counts = chosen if lesion is None else chosen & ~_planes(lesion, shape, steps)[box]
+    counts = chosen if lesion is None else chosen & ~sampled(lesion)[box]
     values = _some(image, stored, chosen)
     zeros = np.count_nonzero(image.is_zero(values)) / max(1, values.size)
     labels, _ = ndimage.label(chosen[::2, ::2, ::2])
@@ -151,16 +154,6 @@ def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) ->
     if np.count_nonzero(values < 0) <= _NEGATIVE * values.size:
         rim = _brightness(image, stored, chosen, counts, (sizes * steps)[::-1])
     return MaskFigures(share, faces, zeros, largest, noise, share * field, field, rim)
-
-
-def _planes(inside: Inside, shape: tuple[int, ...], steps: list[int]) -> BoolArray:
-    """Return which voxels of the grid are inside, in C order, last axis first."""
-    plane = shape[0] * shape[1]
-    chosen = np.empty([-(-n // s) for n, s in zip(shape, steps, strict=True)][::-1], bool)
-    for row, at in zip(chosen, range(0, shape[2], steps[2]), strict=True):
-        whole = inside[at * plane : (at + 1) * plane].reshape(shape[1], shape[0])
-        row[:] = whole[:: steps[1], :: steps[0]]
-    return chosen
 
 
 def _brightness(

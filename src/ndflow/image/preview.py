@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.stream import open_file
-from ndflow.image.mask import BoolArray, Inside
+from ndflow.image.mask import BoolArray
 from ndflow.image.volume import Volume
 from ndflow.values import FloatArray
 
@@ -83,7 +83,7 @@ class Preview:
 
 
 def preview_of(
-    volume: Volume, inside: Inside, imap: Map | Volume, lesion: BoolArray | None = None
+    volume: Volume, inside: BoolArray, imap: Map | Volume, lesion: BoolArray | None = None
 ) -> Preview:
     """Return the preview of a scan.
 
@@ -95,8 +95,8 @@ def preview_of(
     lesion : which of its voxels are a lesion, flattened likewise; None if there is none.
     """
     orientation, spacing = axes_of(volume.affine)
-    stored, within = (_turned(volume, flat, orientation) for flat in (volume.flat, inside[:]))
-    ill = None if lesion is None else _turned(volume, lesion & inside[:], orientation)
+    stored, within = (_turned(volume, flat, orientation) for flat in (volume.flat, inside))
+    ill = None if lesion is None else _turned(volume, lesion & inside, orientation)
     if ill is not None and not ill.any():
         ill = None
     before, after, lesions = [], [], []
@@ -264,7 +264,7 @@ def side_by_side(planes: Sequence[NDArray[Any]], gap: int) -> NDArray[Any]:
 # ── upright volumes, in slices of square pixels ───────────────────────────────────────────────────
 
 
-def upright(volume: Volume, inside: Inside) -> tuple[FloatArray, tuple[float, ...]]:
+def upright(volume: Volume, inside: BoolArray) -> tuple[FloatArray, tuple[float, ...]]:
     """Reorient a volume.
 
     Parameters
@@ -278,7 +278,7 @@ def upright(volume: Volume, inside: Inside) -> tuple[FloatArray, tuple[float, ..
     spacing : the distance between voxels along each of these axes, in millimetres.
     """
     values = volume.values(volume.flat).astype(np.float64)
-    values[~(inside[:] & np.isfinite(values))] = np.nan
+    values[~(inside & np.isfinite(values))] = np.nan
     orientation, spacing = axes_of(volume.affine)
     return _turned(volume, values, orientation), tuple(spacing.tolist())
 

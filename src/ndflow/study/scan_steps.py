@@ -123,8 +123,9 @@ def _write_mask(path: Path, voxels: Voxels, scan: Subject, pending: ExitStack) -
     """Write a brain mask that was found, marked as such."""
     like = voxels.volumes[scan.channels.index(scan.mask_channel)]
     like = like_found_brain(like, deepbet_version())
-    inside = [voxels.inside[:]]
-    return write_volume(path, like, inside, dtype="uint8", force=True, pending=pending).sha256
+    return write_volume(
+        path, like, [voxels.inside], dtype="uint8", force=True, pending=pending
+    ).sha256
 
 
 def lacks_tissue_maps(scan: Subject) -> FileError:

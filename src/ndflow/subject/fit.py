@@ -307,9 +307,7 @@ def tissues_of(
         The tissues, warnings for the user, and the files of the maps that were read.
     """
     volume, path = voxels.volume, voxels.volume.path
-    inside = voxels.counting()
-    if voxels.lesion is not None:
-        inside &= ~voxels.lesion
+    inside = voxels.fitted()
     stored = volume.flat[inside]
     densities, amounts, largest, warnings = [], [], [], []
     files: Hashes = {}

@@ -8,7 +8,7 @@ some channel.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,16 +24,17 @@ from ndflow.image.mask import (
     BRAIN,
     MIN_VOXELS,
     BoolArray,
-    Inside,
-    Nonzero,
+    finite_in_all,
     foreground,
     misalignment_warnings,
+    nonzero,
     read_mask,
     to_be_found,
+    zero_in_all,
 )
 from ndflow.image.read import Source, read_grid, read_volume
 from ndflow.image.subject import Subject
-from ndflow.image.volume import PIECE, Volume
+from ndflow.image.volume import Volume
 from ndflow.image.write import cast_to, make_array
 from ndflow.options import Options, Outside
 from ndflow.preparation.brain import (
@@ -86,7 +87,7 @@ class Voxels(NamedTuple):
     """
 
     volumes: tuple[Volume, ...]
-    inside: Inside
+    inside: BoolArray
     warnings: tuple[str, ...]
     files: Hashes
     lesion: BoolArray | None = None
@@ -99,13 +100,15 @@ class Voxels(NamedTuple):
 
     def counting(self) -> BoolArray:
         """Return which voxels are inside and finite in all channels."""
-        return self.inside[:] & finite_in_all(self.volumes)
+        return self.inside & finite_in_all(self.volumes)
+
+    def fitted(self) -> BoolArray:
+        """Return which voxels count for a density: those, but not what the user excluded."""
+        return self.counting() if self.lesion is None else self.counting() & ~self.lesion
 
     def rows(self) -> FloatArray:
-        """Return the values of the voxels that count, (n, d)."""
-        chosen = self.counting()
-        if self.lesion is not None:
-            chosen &= ~self.lesion
+        """Return the values of the voxels that count for a density, (n, d)."""
+        chosen = self.fitted()
         rows = np.empty((int(np.count_nonzero(chosen)), len(self.volumes)))
         for channel, volume in enumerate(self.volumes):
             rows[:, channel] = volume.values(volume.flat[chosen])
@@ -145,7 +148,6 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
         found.append(read_volume(image, max_bytes=max_bytes, **called))
         files[name if several else "image"] = found[-1].files
     volumes = tuple(found)
-    inside: Inside
     if "mask" in masks:
         inside, found_brain = _flat(masks["mask"].inside), masks["mask"].found
     elif to_be_found(subject.mask):
@@ -153,9 +155,7 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
         finder = brain_mask if subject.finds_brain else _foreground
         inside, found_brain = _flat(finder(volume)), subject.finds_brain
     else:
-        inside, found_brain = Nonzero(volumes[0]), False
-        if several:
-            inside = ~zero_in_all(volumes) & finite_in_all(volumes)
+        inside, found_brain = nonzero(volumes), False
     for what, mask in reversed(masks.items()):
         warnings += mask.on(volumes[0])
         files[what] = mask.files
@@ -166,25 +166,23 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
 
 def count_voxels(subject: Subject, voxels: Voxels) -> Counted:
     """Count the voxels of a subject, those of several channels together."""
-    volume, inside, lesion = voxels.volume, voxels.inside, voxels.lesion
+    volume, chosen = voxels.volume, voxels.fitted()
+    total = int(np.count_nonzero(chosen))
+    excluded = 0 if voxels.lesion is None else int(np.count_nonzero(voxels.counting())) - total
+    not_finite = int(np.count_nonzero(~finite_in_all(voxels.volumes)))
     if len(voxels.volumes) > 1:
-        rows = voxels.rows()
-        total = len(rows)
         with error_about(subject.path):
-            counted = joint_histogram(rows)
-        excluded = 0 if lesion is None else int(np.count_nonzero(voxels.counting() & lesion))
-        not_finite = int(np.count_nonzero(~finite_in_all(voxels.volumes)))
+            counted = joint_histogram(voxels.rows())
         notes = []
     else:
-        found, excluded, not_finite = _counted(volume, inside, lesion)
-        total = int(found.total) if found else 0
-        if found is None or total < MIN_VOXELS:
+        if total < MIN_VOXELS:
             rule = "not 0" if subject.mask is None else "inside the mask"
-            rule += "" if lesion is None else ", and not excluded"
+            rule += "" if voxels.lesion is None else ", and not excluded"
             cause = f"{total or 'no'} voxels are finite and {rule}"
             hint = _MASK if subject.mask is None else "check the mask, and what is excluded"
             raise FileError(volume.path, cause, f"at least {MIN_VOXELS} are needed; {hint}")
-        counted, notes = found, _suspicious(volume.path, found)
+        counted = _counted(volume, chosen)
+        notes = _suspicious(volume.path, counted)
         if not_finite:
             notes.append(
                 f"{volume.path}: {plural(not_finite, 'voxel')} NaN or infinite, left out of the fit"
@@ -225,25 +223,6 @@ def selection(subject: Subject) -> dict[str, str | bool]:
     return chosen | ({"deepbet": deepbet_version()} if kind == BRAIN else {})
 
 
-def finite_in_all(volumes: Sequence[Volume]) -> BoolArray:
-    """Return which voxels are finite in every channel, flattened like `Volume.flat`."""
-    finite = np.ones(volumes[0].flat.size, dtype=bool)
-    for volume in volumes:
-        if volume.stored.dtype.kind == "f":
-            finite &= np.isfinite(volume.flat)
-    return finite
-
-
-def zero_in_all(volumes: Sequence[Volume]) -> BoolArray:
-    """Return which voxels are 0 in every channel, flattened like `Volume.flat`."""
-    zero = np.ones(volumes[0].flat.size, dtype=bool)
-    for volume in volumes:
-        for start in range(0, zero.size, PIECE):
-            piece = slice(start, start + PIECE)
-            zero[piece] &= volume.is_zero(volume.values(volume.flat[piece]))
-    return zero
-
-
 def _flat(shaped: BoolArray) -> BoolArray:
     return shaped.reshape(-1, order="F")
 
@@ -274,35 +253,18 @@ def error_about(path: str, *, options: bool = False) -> Iterator[None]:
         raise FileError(path, *((cause, hint) if semicolon else (hint,))) from error
 
 
-def _counted(
-    volume: Volume, inside: Inside, lesion: BoolArray | None
-) -> tuple[Histogram | None, int, int]:
-    """Return the histogram, and how many voxels were excluded and how many are not finite."""
+def _counted(volume: Volume, chosen: BoolArray) -> Histogram:
+    """Return the histogram of some voxels, at least one of them."""
     flat = volume.flat
-    pieces = [slice(start, start + _PIECE) for start in range(0, flat.size, _PIECE)]
-    excluded = not_finite = 0
-    bounds = None
-    if flat.dtype.kind == "f":
-        not_finite = sum(int(np.count_nonzero(~np.isfinite(flat[piece]))) for piece in pieces)
-    else:
-        bounds = int(flat.min()), int(flat.max())
+    bounds = None if flat.dtype.kind == "f" else (int(flat.min()), int(flat.max()))
 
-    def finite_inside(piece: slice) -> BoolArray:
-        return inside[piece] & np.isfinite(flat[piece]) if not_finite else inside[piece]
-
-    if lesion is not None:
-        excluded = sum(
-            int(np.count_nonzero(finite_inside(piece) & lesion[piece])) for piece in pieces
-        )
-
-    def chosen() -> Iterator[NDArray[Any]]:
-        for piece in pieces:
-            keep = finite_inside(piece)
-            yield flat[piece][keep if lesion is None else keep & ~lesion[piece]]
+    def pieces() -> Iterator[NDArray[Any]]:
+        for start in range(0, flat.size, _PIECE):
+            piece = slice(start, start + _PIECE)
+            yield flat[piece][chosen[piece]]
 
     with error_about(volume.path):
-        counted = tally(chosen, bounds=bounds, slope=volume.slope, inter=volume.inter)
-    return counted, excluded, not_finite
+        return tally(pieces, bounds=bounds, slope=volume.slope, inter=volume.inter)
 
 
 def _suspicious(path: str, counted: Histogram) -> list[str]:
@@ -374,7 +336,7 @@ _BULK, _REACH = (0.005, 0.995), 0.5  # their quantiles, and how far the interpol
 def mapped(
     volume: Volume,
     imap: IntensityMap,
-    inside: Inside,
+    inside: BoolArray,
     outside: Outside | None,
     dtype: str = "float64",
     sample: NDArray[Any] | None = None,
@@ -426,7 +388,7 @@ def _table(
 
 
 def _looked_up(
-    volume: Volume, inside: Inside, first: int, table: NDArray[Any]
+    volume: Volume, inside: BoolArray, first: int, table: NDArray[Any]
 ) -> Iterator[NDArray[Any]]:
     flat, count = volume.flat, len(table) // 2
     for start in range(0, flat.size, _PIECE):
@@ -453,7 +415,7 @@ def _fates(
 def _computed(
     volume: Volume,
     imap: IntensityMap,
-    inside: Inside,
+    inside: BoolArray,
     outside: Outside | None,
     through: LinearInterpolant | None,
 ) -> Iterator[NDArray[Any]]:
@@ -516,8 +478,9 @@ def map_array(
     """
     turned = voxels.flags.c_contiguous and voxels.ndim <= 3  # so that nothing is put in order
     volume = read_volume(voxels.T if turned else voxels)
-    inside: Inside = Nonzero(volume)
-    if mask is not None:
+    if mask is None:
+        inside = nonzero([volume])
+    else:
         inside = (mask.T if turned else mask).reshape(-1, order="F")
     sampled = np.arange(0, voxels.size, max(1, voxels.size // _SAMPLE))
     sample = voxels[np.unravel_index(sampled, voxels.shape, "F")] if turned else None
@@ -541,7 +504,7 @@ def map_voxels(voxels: Voxels, imap: IntensityMap, options: Options) -> list[Pie
     outside, volumes = options.outside, voxels.volumes
     if len(volumes) == 1:
         return [mapped(volumes[0], imap, voxels.inside, outside, options.dtype)]
-    moved, cleared = _fates(outside, voxels.inside[:], zero_in_all(volumes))
+    moved, cleared = _fates(outside, voxels.inside, zero_in_all(volumes))
     moved = moved & finite_in_all(volumes)
     results = [volume.values(volume.flat).astype(np.float64) for volume in volumes]
     for result in results:
