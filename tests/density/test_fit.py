@@ -12,6 +12,7 @@ from scipy import stats
 
 from ndflow import DegenerateDataError, GaussianMixture, Histogram, InvalidValueError
 from ndflow.density import fit, histogram
+from ndflow.density.condense import joint_histogram
 from ndflow.density.variational import sweep
 
 FIT = import_module("ndflow.density.fit")  # the module, whose name the function has in its room
@@ -67,8 +68,7 @@ def test_a_million_exact_counts_give_the_density_within_two_percent(seed):
 def test_several_channels_are_recovered_too(channels):
     m = random_mixture(np.random.default_rng(channels), 3, channels, spread=3.0)
     x = m.sample(50_000, np.random.default_rng(0))
-    voxels = np.rint(10 * x).astype(int)
-    fitted = fit(histogram(voxels, channels=channels, slope=0.1)).mixture
+    fitted = fit(joint_histogram(x)).mixture
     # ∫ |p − q| = E_p |1 − q/p|: the sample that was fitted serves as points of integration.
     assert 0.5 * np.mean(np.abs(1 - fitted.pdf(x) / m.pdf(x))) < 0.05
 
@@ -87,7 +87,7 @@ def test_the_width_of_the_bins_does_not_widen_the_density(width):
 def test_channels_are_corrected_for_the_width_of_their_own_bins():
     sds = np.array([1.0, 30.0])
     x = np.random.default_rng(0).standard_normal((100_000, 2)) * sds
-    h = histogram(np.rint(x / sds).astype(int), channels=2, slope=sds)
+    h = Histogram(np.rint(x / sds) * sds, np.ones(len(x)), sds, -0.5 * sds)
     fitted = fit(h, effective_count=2e5, truncation=1).mixture
     np.testing.assert_allclose(np.sqrt(np.diagonal(fitted.covariance())), sds, rtol=0.005)
 
@@ -243,7 +243,7 @@ X = np.random.default_rng(0).integers(0, 50, 500)
 )
 def test_data_without_a_density_are_refused(voxels, message):
     with pytest.raises(DegenerateDataError, match=message):
-        fit(histogram(voxels, channels=np.shape(voxels)[1]))
+        fit(Histogram(voxels, np.ones(len(voxels))))
 
 
 @pytest.mark.parametrize(

@@ -73,16 +73,13 @@ def test_nan_and_infinite_voxels_are_ignored():
 
 
 def test_several_channels_keep_occupied_bins_only():
-    voxels = np.array([[[0, 5], [0, 5]], [[2, 1], [0, 1]]], np.int16)
-    h = histogram(voxels, channels=2)
+    h = Histogram([[0, 5], [0, 5], [2, 1], [0, 1]], np.ones(4))
     assert as_counter(h) == {(0.0, 5.0): 2, (2.0, 1.0): 1, (0.0, 1.0): 1}
-    # A voxel that is not finite in one channel is left out of all.
-    assert histogram([[1.0, np.nan], [1.0, 2.0]], channels=2).total == 1
 
 
 def test_moments_and_quantiles_are_those_of_the_voxels():
     voxels = np.random.default_rng(0).integers(0, 50, (1000, 2))
-    h = histogram(voxels, channels=2)
+    h = Histogram(voxels, np.ones(len(voxels)))
     np.testing.assert_allclose(h.mean(), voxels.mean(axis=0), rtol=1e-13)
     np.testing.assert_allclose(h.covariance(), np.cov(voxels.T, bias=True), rtol=1e-12)
     p = np.linspace(0, 1, 37)
@@ -222,7 +219,6 @@ def test_edges_around_levels_near_the_largest_double_do_not_overflow():
         (lambda: histogram([1, 2], weights=[1, np.nan]), "weights .*finite"),
         (lambda: histogram(["a"]), "voxels .*real"),
         (lambda: histogram([1, 2], slope=0), "slope .*zero"),
-        (lambda: histogram([1, 2, 3], channels=2), r"2 channels.*\(3,\)"),
         (lambda: Histogram([1.0], [1.0], [-1.0]), "widths .*negative"),
     ],
 )

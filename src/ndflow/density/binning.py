@@ -18,6 +18,8 @@ _TAIL = np.array([0, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 4e-3])
 TAIL_LEVELS: FloatArray = np.concatenate([_TAIL, 1 - _TAIL[::-1]])  # what lies beyond those
 TAIL_LEVELS.flags.writeable = False
 
+CAPACITY = 1 << 14  # levels of a histogram: 12-bit data as they are, with room for outliers
+
 _LARGEST = float(np.finfo(np.float64).max)
 _DENSE = 1 << 22  # integers with a smaller span are counted in a table, without sorting
 _KEYS = 1 << 62  # rows of integers with a smaller span get a number each, which sorts faster
@@ -127,38 +129,20 @@ def snapped(
     return np.where(moved, centres, values)
 
 
-def bounding_widths(values: FloatArray, widths: FloatArray, origin: FloatArray) -> FloatArray:
-    """Double `widths` until no channel has more levels than `capacity` allows, and return them."""
-    most = capacity(values.shape[1])
-    return np.array(
-        [
-            _bounding_width(_distinct(channel), width, start, most)
-            for channel, width, start in zip(values.T, widths, origin, strict=True)
-        ]
-    )
-
-
-def capacity(channels: int) -> int:
-    """Return how many levels per channel a histogram may hold.
-
-    A single channel may have 16,384, which keeps 12-bit data as they are and leaves room for
-    outliers; each of several channels may have 1,024.
-    """
-    return 1 << (14 if channels == 1 else 10)
-
-
-def _bounding_width(levels: FloatArray, width: float, origin: float, most: int) -> float:
-    if len(levels) <= most:
+def bounding_width(values: FloatArray, width: float, origin: float) -> float:
+    """Double a width until no more than `CAPACITY` bins are occupied, and return it."""
+    levels = _distinct(values)
+    if len(levels) <= CAPACITY:
         return width
     if width == 0:
         # Well below the smallest power of two that suffices, unless half the levels are outliers.
         quarter = len(levels) // 4
         spread = levels[-quarter] - levels[quarter]
-        width = float(2.0 ** np.floor(np.log2(spread / (8 * most))))
-        while len(_distinct(np.floor((levels - origin) / width))) <= most:
+        width = float(2.0 ** np.floor(np.log2(spread / (8 * CAPACITY))))
+        while len(_distinct(np.floor((levels - origin) / width))) <= CAPACITY:
             width /= 2
     bins = _distinct(np.floor((levels - origin) / width))
-    while len(bins) > most:
+    while len(bins) > CAPACITY:
         bins = _distinct(np.floor(bins / 2))
         width *= 2
     return width

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndflow.density import binning
-from ndflow.density.binning import capacity
+from ndflow.density.binning import CAPACITY
 from ndflow.errors import DegenerateDataError, InvalidValueError
-from ndflow.values import FloatArray, Value, einsum, real_array
+from ndflow.values import FloatArray, Value, einsum, real, real_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,21 +146,18 @@ def histogram(
     mask: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,
-    channels: int = 1,
-    slope: ArrayLike = 1.0,
-    inter: ArrayLike = 0.0,
+    slope: float = 1.0,
+    inter: float = 0.0,
 ) -> Histogram:
-    """Return the histogram of the finite voxels inside a mask.
+    """Return the histogram of the finite voxels of one channel inside a mask.
 
     Parameters
     ----------
-    voxels : array of any shape and real data type; if there are several channels, they are the last
-        axis.
-    mask : array of the same shape (without the channels), non-zero inside. Default: all voxels.
+    voxels : array of any shape and real data type.
+    mask : array of the same shape, non-zero inside. Default: all voxels.
     weights : the weight of each voxel, in the same shape; for example its tissue probability.
-    channels : the number d of channels.
-    slope, inter : the scaling of stored values, ``value = slope·stored + inter``; one number, or
-        one per channel. The slope is the quantum of integer data.
+    slope, inter : the scaling of stored values, ``value = slope·stored + inter``. The slope is the
+        quantum of integer data.
 
     Returns
     -------
@@ -181,51 +178,32 @@ def histogram(
     >>> brain.counts
     array([2., 1., 1.])
     """
-    stored, chosen_weights = _selected(np.asarray(voxels), mask, weights, channels)
-    slopes = _per_channel(slope, "slope", channels)
-    inters = _per_channel(inter, "inter", channels)
-    if (slopes == 0).any():
+    stored, heavy = _selected(np.asarray(voxels), mask, weights)
+    slope, inter = real(slope, "slope"), real(inter, "inter")
+    if slope == 0:
         raise InvalidValueError("slope must not be zero")
-    levels, counts = binning.counted(stored, chosen_weights)
-    values = levels * slopes + inters
-    if stored.dtype.kind == "f":
-        return bounded(values, counts, np.zeros(channels), np.zeros(channels))
-    widths = np.abs(slopes)
-    return bounded(values, counts, widths, inters - 0.5 * widths)
-
-
-def _per_channel(value: ArrayLike, name: str, channels: int) -> FloatArray:
-    given = real_array(value, name, None)
-    return real_array(np.repeat(given, channels) if given.size == 1 else given, name, channels)
+    levels, counts = binning.counted(stored[:, np.newaxis], heavy)
+    width = 0.0 if stored.dtype.kind == "f" else abs(slope)
+    origin = inter - 0.5 * width if width else 0.0
+    return _bounded(levels[:, 0] * slope + inter, counts, width, origin)
 
 
 def _selected(
-    voxels: NDArray[np.generic], mask: ArrayLike | None, weights: ArrayLike | None, channels: int
+    voxels: NDArray[np.generic], mask: ArrayLike | None, weights: ArrayLike | None
 ) -> tuple[NDArray[np.generic], FloatArray | None]:
-    """Return the finite voxels inside the mask, (n, d), and their weights."""
+    """Return the finite voxels inside the mask, (n,), and their weights."""
     if voxels.dtype.kind not in "buif":
         raise InvalidValueError(f"voxels must be real numbers, not of the type {voxels.dtype}")
-    if channels < 1 or (channels > 1 and (voxels.ndim == 0 or voxels.shape[-1] != channels)):
-        raise InvalidValueError(
-            f"the last axis of voxels must hold the {channels} channels, "
-            f"but the shape is {voxels.shape}"
-        )
-    shape = voxels.shape if channels == 1 else voxels.shape[:-1]
-    rows = voxels.reshape(-1, channels)
-    keep = None if mask is None else _inside(_of_shape(mask, "mask", shape))
-    heavy = None if weights is None else np.asarray(_of_shape(weights, "weights", shape), float)
-    if keep is not None:
-        # numpy selects elements of a vector several times faster than rows of a matrix
-        rows = rows[:, 0][keep][:, np.newaxis] if channels == 1 else rows[keep]
-        heavy = None if heavy is None else heavy[keep]
-    if voxels.dtype.kind == "f":
-        finite = np.isfinite(rows).all(axis=1)
-        if not finite.all():
-            rows = rows[finite]
-            heavy = None if heavy is None else heavy[finite]
+    flat = voxels.reshape(-1)
+    heavy = None if weights is None else np.asarray(_of_shape(weights, "weights", voxels), float)
+    keep = np.isfinite(flat)
+    if mask is not None:
+        keep &= _inside(_of_shape(mask, "mask", voxels))
+    if not keep.all():
+        flat, heavy = flat[keep], None if heavy is None else heavy[keep]
     if heavy is not None and not (np.isfinite(heavy).all() and (heavy >= 0).all()):
         raise InvalidValueError("weights must be finite and not negative inside the mask")
-    return rows, heavy
+    return flat, heavy
 
 
 def _inside(mask: NDArray[np.generic]) -> NDArray[np.bool_]:
@@ -236,21 +214,22 @@ def _inside(mask: NDArray[np.generic]) -> NDArray[np.bool_]:
     return inside
 
 
-def _of_shape(array: ArrayLike, name: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
+def _of_shape(array: ArrayLike, name: str, voxels: NDArray[np.generic]) -> NDArray[np.generic]:
     given = np.asarray(array)
-    if given.shape != shape:
+    if given.shape != voxels.shape:
         raise InvalidValueError(
-            f"{name} must have the shape of the voxels, {shape}, not {given.shape}"
+            f"{name} must have the shape of the voxels, {voxels.shape}, not {given.shape}"
         )
     return given.reshape(-1)
 
 
-def bounded(
-    values: FloatArray, counts: FloatArray, widths: FloatArray, origin: FloatArray
+def _bounded(
+    values: FloatArray, counts: NDArray[Any], width: float, origin: float = 0.0
 ) -> Histogram:
     """Return a histogram, its bins widened until it has no more levels than it may hold."""
-    wide = binning.bounding_widths(values, widths, origin)
-    return Histogram(binning.snapped(values, widths, wide, origin), counts, wide, origin)
+    wide, start = np.array([binning.bounding_width(values, width, origin)]), np.array([origin])
+    centres = binning.snapped(values[:, np.newaxis], np.array([width]), wide, start)
+    return Histogram(centres, counts, wide, start)
 
 
 # ── counting chunk by chunk ───────────────────────────────────────────────────────────────────────
@@ -352,11 +331,6 @@ def _in_bins(pieces: Pieces, slope: float, inter: float) -> Histogram | None:
         values -= first
         table += np.bincount(values.astype(np.intp), minlength=table.size)
     occupied = np.flatnonzero(table)
-    if len(occupied) <= capacity(1):
+    if len(occupied) <= CAPACITY:
         return None
     return _bounded((occupied + first + 0.5) * width, table[occupied], width)
-
-
-def _bounded(values: FloatArray, counts: NDArray[np.int64], width: float) -> Histogram:
-    widths = np.array([width])
-    return bounded(values[:, np.newaxis], counts.astype(np.float64), widths, np.zeros(1))
