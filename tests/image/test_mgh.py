@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from files_on_disc import VOXELS, loaded, saved
+from files_on_disc import VOXELS, saved
 from nibabel.freesurfer.mghformat import MGHHeader
 
 from ndflow.errors import FileError
 from ndflow.image.read import read_volume
-from ndflow.image.write import write_volume
 
 
 @pytest.mark.parametrize(
@@ -71,9 +70,4 @@ def test_a_footer_and_tags_may_follow_and_nothing_else(tmp_path: Path, name: str
         with pytest.raises(FileError, match=r"holds more than the voxels.*its header is damaged"):
             read_volume(path)
         return
-    volume = read_volume(path)
-    np.testing.assert_array_equal(volume.stored, VOXELS)
-    repetition = 2300.0 if TAILS[name][:1].strip(b"\0") else 0.0
-    write_volume(tmp_path / "y.mgz", volume, [volume.flat], dtype="int16")
-    for header in (volume.header, loaded(tmp_path / "y.mgz").header):
-        assert float(header["tr"]) == repetition
+    np.testing.assert_array_equal(read_volume(path).stored, VOXELS)

@@ -18,9 +18,9 @@ from ndflow.image.write import make_image, write_volume
 
 
 @each_format
-def test_every_format_is_converted_to_every_other(tmp_path: Path, name: str) -> None:
+def test_every_format_is_written_as_nifti(tmp_path: Path, name: str) -> None:
     volume = read_volume(saved(tmp_path / name))
-    for target in ("y.nii", "y.nii.gz", "y.mgh", "y.mgz"):
+    for target in ("y.nii", "y.nii.gz"):
         write_volume(tmp_path / target, volume, [volume.flat])
         after = loaded(tmp_path / target)
         assert np.array_equal(after.get_fdata(), VOXELS)
@@ -116,12 +116,11 @@ def test_a_refused_image_leaves_no_trace(tmp_path: Path) -> None:
     everything = [volume.flat]
     cases: list[tuple[str, list[NDArray[Any]], dict[str, Any], str]] = [
         ("x.nii.gz", everything, {"force": True}, "one of the inputs"),
-        ("y.img", everything, {}, "does not end like that of an image"),
+        ("y.mgz", everything, {}, "does not end like that of a NIfTI image"),
         ("no/y.nii", everything, {}, "no folder"),
         ("y.nii", [volume.flat[:-1]], {}, "1 fewer"),
         ("y.nii.gz", [volume.flat, volume.flat[:1]], {}, "more values"),
         ("y.nii", [volume.flat.astype(complex)], {}, "complex"),
-        ("y.mgz", everything, {"dtype": "float64"}, "cannot hold float64"),
     ]
     for name, chunks, options, message in cases:
         with pytest.raises((FileError, InvalidValueError), match=message):
@@ -133,7 +132,7 @@ def test_a_refused_image_leaves_no_trace(tmp_path: Path) -> None:
 # ── in memory ────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["x.nii", "2.nii", "x.mgh"])
+@pytest.mark.parametrize("name", ["x.nii", "2.nii"])
 def test_an_image_in_memory_equals_the_file(tmp_path: Path, name: str) -> None:
     volume = read_volume(saved(tmp_path / name))
     written = write_volume(tmp_path / f"y{name}", volume, [volume.flat], dtype="uint8")

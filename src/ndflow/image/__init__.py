@@ -1,1 +1,1 @@
-"""Images: reading and writing NIfTI and MGH, masks, and orientation."""
+"""Images: reading NIfTI and MGH, writing NIfTI, masks, and orientation."""

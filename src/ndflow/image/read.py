@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from nibabel.freesurfer.mghformat import MGHHeader, MGHImage
+from nibabel.freesurfer.mghformat import MGHHeader
 from nibabel.nifti1 import Nifti1Extension, Nifti1Header, Nifti1Pair, data_type_codes, xform_codes
 from nibabel.nifti2 import Nifti2Header
 from nibabel.spatialimages import HeaderDataError, SpatialImage
@@ -42,7 +42,7 @@ from ndflow.values import FloatArray
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
 IMAGE_KINDS = (".nii", ".hdr", ".img", ".mgh")  # also compressed: .gz, and .mgz for .mgh.gz
-MGH_START, MGH_BYTES = 284, 90  # the offset of the first voxel, and bytes of the header in use
+_MGH_START, _MGH_BYTES = 284, 90  # the offset of the first voxel, and bytes of the header in use
 
 _MOST_BEFORE = 1 << 26  # bytes before the voxels: a header with all its extensions
 _MOST_AFTER = 1 << 20  # bytes after the voxels; a colour table takes 100,000
@@ -162,7 +162,7 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
     if not np.isfinite(affine).all():
         raise InvalidValueError(f"{name}: its affine is not finite; correct it")
     header = None
-    if isinstance(image, Nifti1Pair | MGHImage):  # nibabel makes the header agree with the image
+    if isinstance(image, Nifti1Pair):  # nibabel makes the header agree with the image
         header = type(image)(_no_voxels(array.shape), affine, image.header).header
         affine = _affine(name, header)
     return Volume(name, files, _fortran(array), slope, inter, header, affine)
@@ -214,7 +214,7 @@ def _read_header(stream: Stream, *, single: bool) -> tuple[Header, int]:
         shape, gap = _nifti_layout(path, header, single=single)
     elif first == _MGH_VERSION and single:
         make, gap = MGHHeader, 0
-        header = make(first + stream.read(MGH_START - 4, "header").tobytes()[: MGH_BYTES - 4])
+        header = make(first + stream.read(_MGH_START - 4, "header").tobytes()[: _MGH_BYTES - 4])
         shape = _shape(header)
     else:
         hint = "check that it is the right file, or convert it to NIfTI first"
@@ -258,7 +258,7 @@ def _nifti_layout(path: str, header: Header, *, single: bool) -> tuple[tuple[int
 
 
 def _whole_header(path: str, header: Header, before: bytes, after: bytes) -> Header:
-    """Complete a header with what lies beyond its fixed part.
+    """Complete a header with its extensions, and check what follows the voxels.
 
     Parameters
     ----------
@@ -275,11 +275,10 @@ def _whole_header(path: str, header: Header, before: bytes, after: bytes) -> Hea
     if after.strip(b"\0") if not is_mgh else not _is_mgh_end(after):
         cause = "holds more than the voxels that its header describes"
         raise FileError(path, cause, "its header is damaged, or belongs to another file")
-    if is_mgh:
-        make: Any = MGHHeader
-        return make(header.binaryblock[:MGH_BYTES] + after[:_FOOTER_BYTES])
     at = 4
-    while before[:1].strip(b"\0") and len(before) - at >= 16:  # the first byte: whether there are
+    while (
+        not is_mgh and before[:1].strip(b"\0") and len(before) - at >= 16
+    ):  # the first byte: whether there are
         size, code = struct.unpack_from(header.endianness + "2i", before, at)
         if not 8 <= size <= len(before) - at:
             raise FileError(path, f"a header extension of {size} bytes", _DAMAGED)

@@ -32,7 +32,7 @@ class Volume:
     files : all files that it was read from, with their hashes; none for an image in memory.
     stored : the voxels as they are stored, read-only, in Fortran order.
     slope, inter : a value is ``slope · stored + inter``.
-    header : nibabel's header; None for an array, and formats other than NIfTI and MGH.
+    header : nibabel's header; None for an array, and for other formats in memory.
     affine : from voxels to millimetres.
     placed : whether the affine is meaningful; a bare array has no place in space.
     """

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from nibabel.freesurfer.mghformat import MGHHeader, MGHImage
 from nibabel.nifti1 import Nifti1Header, Nifti1Image
 from nibabel.nifti2 import Nifti2Header, Nifti2Image
 from nibabel.spatialimages import SpatialImage
@@ -22,11 +21,10 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file, sync
 from ndflow.files.stream import GzipWriter, Hashed, is_compressed
-from ndflow.image.read import MGH_BYTES, MGH_START, kind_of
+from ndflow.image.read import kind_of
 from ndflow.image.volume import Header, Volume, slices
 from ndflow.values import FloatArray
 
-_MGH_TYPES = ("uint8", "uint16", "int16", "int32", "float32")
 _LONGEST_AXIS = 32767  # of NIfTI-1
 
 
@@ -44,17 +42,11 @@ class Written(NamedTuple):
     sha256: dict[Path, str]
 
 
-def check_output(
-    path: AnyPath, *, dtype: str = "float32", force: bool = False, inputs: Iterable[AnyPath] = ()
-) -> None:
+def check_output(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> None:
     """Raise, before any work, the error that `write_volume` would raise; parameters as there."""
-    kind = kind_of(os.fspath(path))
-    if kind not in (".nii", ".mgh"):
-        cause = "its name does not end like that of an image"
+    if kind_of(os.fspath(path)) != ".nii":
+        cause = "its name does not end like that of a NIfTI image"
         raise FileError(path, cause, "end it with .nii.gz, or with / if it is a folder")
-    if kind == ".mgh" and dtype not in _MGH_TYPES:
-        hint = f"use {', '.join(_MGH_TYPES)}, or write NIfTI"
-        raise FileError(path, f"MGH files cannot hold {dtype}", hint)
     check_new(path, force=force, inputs=inputs)
 
 
@@ -73,12 +65,12 @@ def write_volume(
 
     Parameters
     ----------
-    path : the file, whose name gives the format (.nii or .mgh, also compressed).
+    path : the file, whose name says whether it is compressed: .nii or .nii.gz.
     like : the other image.
     chunks : the values, flattened like `Volume.flat`, in consecutive pieces of any length.
     dtype : the type of the voxels, a real one of 64 bits at most.
     scaling : slope and intercept for the header: `chunks` are the stored values, and a value is
-        ``slope · stored + intercept``. Only NIfTI has them.
+        ``slope · stored + intercept``.
     force : whether an existing file may be replaced.
     inputs : files that must not be replaced, even with `force`; those of `like` never are.
     pending : the image appears under its name when this is closed, and not at all if that is due to
@@ -94,15 +86,9 @@ def write_volume(
     InvalidValueError : if `chunks` do not hold one value per voxel.
     """
     name, keep = os.fspath(path), (*inputs, *(read.file for read in like.files))
-    check_output(path, dtype=dtype, force=force, inputs=keep)
-    head, tail = io.BytesIO(), b""
-    if kind_of(name) == ".mgh":
-        header = _mgh_header(like, dtype)
-        head.write(header.binaryblock[:MGH_BYTES].ljust(MGH_START, b"\0"))
-        tail = header.binaryblock[MGH_BYTES:]
-    else:
-        header = nifti_header(like, dtype, scaling=scaling)
-        header.write_to(head)
+    check_output(path, force=force, inputs=keep)
+    header, head = nifti_header(like, dtype, scaling=scaling), io.BytesIO()
+    header.write_to(head)
     stored = np.dtype(dtype).newbyteorder(header.endianness)
     clipped = 0
     with ExitStack() as own:
@@ -113,7 +99,6 @@ def write_volume(
         for piece, count in _cast_chunks(chunks, like.flat.size, stored):
             writer.write(piece.view(np.uint8).data)
             clipped += count
-        writer.write(tail)
         if isinstance(writer, GzipWriter):
             writer.finish()
         sync(file)
@@ -142,19 +127,15 @@ def make_array(
 def make_image(
     like: Volume, chunks: Iterable[NDArray[Any]], *, dtype: str = "float32"
 ) -> tuple[SpatialImage, int]:
-    """Make a nibabel image with the geometry and the header of another; otherwise as `make_array`.
+    """Make a NIfTI image with the geometry and the header of another; otherwise as `make_array`.
 
     Returns
     -------
-    image : of the same format as `like`.
+    image : of nibabel.
     clipped : see `Written`.
     """
-    kind: Any
-    if isinstance(like.header, MGHHeader):
-        kind, header = MGHImage, _mgh_header(like, dtype)
-    else:
-        header = nifti_header(like, dtype)
-        kind = Nifti2Image if isinstance(header, Nifti2Header) else Nifti1Image
+    header = nifti_header(like, dtype)
+    kind: Any = Nifti2Image if isinstance(header, Nifti2Header) else Nifti1Image
     array, clipped = make_array(like, chunks, dtype=dtype)
     return kind(array, header.get_best_affine(), header), clipped
 
@@ -241,15 +222,4 @@ def nifti_header(like: Volume, dtype: str, *, scaling: tuple[float, float] = (1.
     new["vox_offset"] = 0  # nibabel adds the length of the extensions
     new["scl_slope"], new["scl_inter"] = scaling
     new["cal_min"] = new["cal_max"] = 0
-    return new
-
-
-def _mgh_header(like: Volume, dtype: str) -> Header:
-    """Return an MGH header with the geometry of another image; all but the type is kept."""
-    header = like.header
-    if not isinstance(header, MGHHeader):
-        make: Any = MGHImage
-        header = make(np.broadcast_to(np.uint8(0), like.spatial_shape), like.affine).header
-    new: Any = header.copy()
-    new.set_data_dtype(np.dtype(dtype))
     return new

@@ -202,7 +202,7 @@ def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: 
     """
     given, force = all_files(inputs), options.force
     for output in (one for one in outputs if one is not None):
-        check_output(output, dtype=options.dtype, force=force, inputs=given)
+        check_output(output, force=force, inputs=given)
         sidecar = sidecar_of(output)
         image = Path(output)
         if image.exists() and image.stat().st_size and not_ours(sidecar, [image]):
@@ -389,8 +389,8 @@ normalize = normalise  # the American spelling
 
 
 def _result_name(image: str) -> str:
-    """Return what the result of an image is called; a pair of header and data becomes one file."""
-    return Path(image).name if kind_of(image) in (".nii", ".mgh") else f"{stem(image)}.nii.gz"
+    """Return what the result of an image is called; what is not one NIfTI file becomes one."""
+    return Path(image).name if kind_of(image) == ".nii" else f"{stem(image)}.nii.gz"
 
 
 def outputs_of(
