@@ -23,13 +23,7 @@ from io import TextIOWrapper
 from itertools import pairwise
 from pathlib import Path
 
-from cyclopts import (
-    App,
-    CycloptsError,
-    MissingArgumentError,
-    Parameter,
-    UnusedCliTokensError,
-)
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from ndflow._version import __version__
 from ndflow.cli.commands.demo import demo, doctor

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 from cyclopts import Group, Parameter
 
 from ndflow.cli.console import RUN, Verbosity
-from ndflow.options import (
-    Options,
-    PresetName,
-    TissueSource,
-    choices_of,
-    options_of,
-    sentence,
-)
+from ndflow.options import Options, PresetName, TissueSource, choices_of, options_of, sentence
 
 _GROUPS = ("Options", "Input", "Preparation", "Matching", "Output")
 OPTIONS, INPUT, PREPARATION, MATCHING, OUTPUT = (

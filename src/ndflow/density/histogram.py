@@ -249,11 +249,7 @@ _EXACT = float(1 << 53)  # doubles represent every integer up to here
 
 
 def tally(
-    pieces: Pieces,
-    *,
-    bounds: tuple[int, int] | None = None,
-    slope: float = 1.0,
-    inter: float = 0.0,
+    pieces: Pieces, *, bounds: tuple[int, int] | None = None, slope: float = 1.0, inter: float = 0.0
 ) -> Histogram:
     """Return the histogram of the voxels of one channel that arrive in chunks.
 

@@ -199,10 +199,7 @@ def _sum(numbers: FloatArray) -> FloatArray:
 
 
 def _sticks(
-    alpha: float,
-    parameters: tuple[FloatArray, FloatArray],
-    psi: FloatArray,
-    log_gamma: FloatArray,
+    alpha: float, parameters: tuple[FloatArray, FloatArray], psi: FloatArray, log_gamma: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return E ln π, E v, and the divergence (6).
 

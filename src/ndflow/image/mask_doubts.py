@@ -157,11 +157,7 @@ def measure_mask(image: Volume, inside: BoolArray, lesion: BoolArray | None = No
 
 
 def _brightness(
-    image: Volume,
-    stored: NDArray[Any],
-    chosen: BoolArray,
-    counts: BoolArray,
-    sizes: NDArray[Any],
+    image: Volume, stored: NDArray[Any], chosen: BoolArray, counts: BoolArray, sizes: NDArray[Any]
 ) -> float | None:
     """Return the brightness of the rim, of voxels that count, for voxels of certain sizes."""
     layers = [round(_RIM_MM / size) for size in sizes]

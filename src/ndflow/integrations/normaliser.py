@@ -40,12 +40,7 @@ from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options, Scale
 from ndflow.subject.presets import Choices, TargetFacts, settled_match
 from ndflow.subject.records import MapRecord
-from ndflow.subject.target import (
-    AnyTarget,
-    in_units,
-    known_target,
-    read_target,
-)
+from ndflow.subject.target import AnyTarget, in_units, known_target, read_target
 from ndflow.subject.voxels import Voxels, count_voxels, error_about, map_array, read_voxels
 from ndflow.transport import IntensityMap
 

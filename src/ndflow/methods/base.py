@@ -266,12 +266,7 @@ class Method(ABC):
         return None
 
     def target_landmarks(
-        self,
-        saved: Landmarks | None,
-        mixture: GaussianMixture,
-        options: Options,
-        *,
-        averaged: bool,
+        self, saved: Landmarks | None, mixture: GaussianMixture, options: Options, *, averaged: bool
     ) -> Landmarks | None:
         """Return what it needs to know about a target besides its density.
 
@@ -368,12 +363,7 @@ class LandmarkMethod(Method):
         return self._landmarks(total / weights if self.fixed is None else np.array(self.fixed))
 
     def target_landmarks(
-        self,
-        saved: Landmarks | None,
-        mixture: GaussianMixture,
-        options: Options,
-        *,
-        averaged: bool,
+        self, saved: Landmarks | None, mixture: GaussianMixture, options: Options, *, averaged: bool
     ) -> Landmarks:
         """Return the landmarks saved with a target, or else those of its density.
 

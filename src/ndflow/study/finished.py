@@ -224,10 +224,7 @@ def page_fingerprint(folder: Path) -> str:
     evaluation; the record of the preparation in the same folder; and the version of ndflow. It is
     found without the packages that draw a report, so that a run with nothing to do ends at once.
     """
-    shown: dict[str, JSON] = {
-        "ndflow": __version__,
-        "folder": Path(os.path.realpath(folder)).name,
-    }
+    shown: dict[str, JSON] = {"ndflow": __version__, "folder": Path(os.path.realpath(folder)).name}
     with suppress(FileError):  # there need be none, nor any of what follows
         shown[FAILURES] = sha256_of(folder / FAILURES)
     evaluations = sorted((folder / EVALUATION).rglob(EVALUATION_RECORD))  # of each channel

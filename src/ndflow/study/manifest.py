@@ -25,14 +25,7 @@ from ndflow.files.stream import all_files
 from ndflow.files.tables import read_delimited
 from ndflow.image.subject import Subject
 from ndflow.study.bids_names import DATASET_FILES, DESCRIPTION
-from ndflow.study.plan import (
-    EVALUATION_RECORD,
-    PREPARED,
-    PROVENANCE,
-    SCANS,
-    Study,
-    reference_name,
-)
+from ndflow.study.plan import EVALUATION_RECORD, PREPARED, PROVENANCE, SCANS, Study, reference_name
 from ndflow.study.prepare_step import ALIGNED, MEASURES, STUDY
 from ndflow.study.steps import Problem, Step, altered
 from ndflow.study.table import read_study_scans

@@ -61,13 +61,7 @@ from ndflow.subject.target import (
     known_targets,
     read_target,
 )
-from ndflow.subject.voxels import (
-    Pieces,
-    Voxels,
-    map_voxels,
-    read_voxels,
-    selection,
-)
+from ndflow.subject.voxels import Pieces, Voxels, map_voxels, read_voxels, selection
 from ndflow.transport import IntensityMap
 from ndflow.values import JSON, Doubt, plural
 
@@ -654,12 +648,7 @@ def apply(
     subject = Subject(image, mask)  # type: ignore[arg-type]  # it takes a single image, too
     outputs = _made_outputs(subject, output)
     results = apply_map(
-        subject,
-        imap,
-        inverse=inverse,
-        other_image=other_image,
-        outputs=outputs,
-        options=chosen,
+        subject, imap, inverse=inverse, other_image=other_image, outputs=outputs, options=chosen
     )
     return results if isinstance(image, Mapping) else results[subject.channels[0]]
 

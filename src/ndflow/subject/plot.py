@@ -22,10 +22,7 @@ _POINTS = 160
 
 
 def plot_result(
-    histogram: Histogram,
-    mixture: GaussianMixture,
-    imap: IntensityMap,
-    target: GaussianMixture,
+    histogram: Histogram, mixture: GaussianMixture, imap: IntensityMap, target: GaussianMixture
 ) -> Figure:
     """Draw a scan from its histogram alone: that of the result follows from the map."""
     levels, counts = histogram.values[:, 0], histogram.counts
@@ -57,10 +54,7 @@ _SAMPLE = 40_000
 
 
 def plot_channels(
-    own: GaussianMixture,
-    imap: IntensityMap,
-    target: GaussianMixture,
-    names: Sequence[str],
+    own: GaussianMixture, imap: IntensityMap, target: GaussianMixture, names: Sequence[str]
 ) -> Figure:
     """Draw the joint densities of all pairs of channels before and after.
 

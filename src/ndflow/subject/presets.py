@@ -25,13 +25,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import method_called
-from ndflow.options import (
-    ModeName,
-    Options,
-    PresetName,
-    chosen_options,
-    options_of,
-)
+from ndflow.options import ModeName, Options, PresetName, chosen_options, options_of
 from ndflow.population import TISSUES, Reference
 from ndflow.preparation.brain import is_other_contrast
 from ndflow.transport.joint import REGULARISATION

@@ -25,12 +25,7 @@ from typing import Any, ClassVar, Self, cast
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
-from ndflow.files.model_files import (
-    ModelFile,
-    check_model,
-    model_bytes,
-    read_model,
-)
+from ndflow.files.model_files import ModelFile, check_model, model_bytes, read_model
 from ndflow.files.stream import FileHash
 from ndflow.image.mask_doubts import MaskFigures
 from ndflow.image.read import IMAGE_KINDS, kind_of

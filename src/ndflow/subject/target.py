@@ -321,11 +321,7 @@ def for_method(target: Target, options: Options) -> Target:
 
 
 def check_units(
-    options: Options,
-    *,
-    name: str,
-    has_units: bool = False,
-    model: DensityModel | None = None,
+    options: Options, *, name: str, has_units: bool = False, model: DensityModel | None = None
 ) -> None:
     """Refuse units that the target does not have, and integers that cannot hold the result.
 
