@@ -75,13 +75,6 @@ def test_responsibilities_are_posteriors_however_far_out(m, far, seed):
         np.testing.assert_allclose(r, joint / joint.sum(axis=1, keepdims=True), atol=1e-12)
 
 
-def test_densities_of_components_are_those_of_gaussians_times_their_weights():
-    mixture = GaussianMixture([0.25, 0.75], [-1.0, 3.0], [4.0, 1.0])
-    x = np.linspace(-3, 6, 50)
-    truth = [0.25 * stats.norm.pdf(x, -1.0, 0.5), 0.75 * stats.norm.pdf(x, 3.0, 1.0)]
-    np.testing.assert_allclose(mixture.component_densities(x), truth, rtol=1e-12)
-
-
 # ── distribution functions ───────────────────────────────────────────────────────────────────────
 
 

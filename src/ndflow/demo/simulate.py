@@ -27,14 +27,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from nibabel.nifti1 import Nifti1Image
 from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.interpolate import PchipInterpolator
 
 from ndflow.errors import FileError
-from ndflow.files.atomic import new_file
-from ndflow.files.stream import GzipWriter
+from ndflow.image.volume import Volume
+from ndflow.image.write import new_nifti, write_volume
 from ndflow.preparation.registration import Anatomy, Map
 from ndflow.transport import PiecewiseLinear
 from ndflow.values import FloatArray
@@ -365,12 +364,6 @@ def write_image(
     """
     volume = np.zeros(grid.shape, values.dtype, order="F")
     volume[tuple(voxels.T)] = values
-    image: Any = Nifti1Image(volume, grid.affine)  # type: ignore[no-untyped-call]
-    image.set_sform(grid.affine, "mni")
-    image.set_qform(grid.affine, "mni")
-    image.header.set_xyzt_units("mm")
-    image.header.set_slope_inter(slope, 0)
-    with new_file(path, force=False) as file:
-        packed = GzipWriter(file)
-        packed.write(image.to_bytes())
-        packed.finish()
+    header = new_nifti(grid.shape, grid.affine, "mni")
+    like = Volume(str(path), (), volume, slope, 0.0, header, grid.affine.copy())
+    write_volume(path, like, [volume], dtype=volume.dtype.name, scaling=(slope, 0.0))

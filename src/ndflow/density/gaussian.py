@@ -91,11 +91,6 @@ def cholesky(matrices: FloatArray) -> FloatArray:
     return np.linalg.cholesky(matrices).astype(np.float64, copy=False)
 
 
-def sqrt(matrices: FloatArray) -> FloatArray:
-    """Return the symmetric positive square roots."""
-    return _spectral(np.sqrt, matrices)
-
-
 def log_det(matrices: FloatArray) -> FloatArray:
     """Return ``ln |M|`` of positive-definite matrices ``(K, d, d)``."""
     if matrices.shape[-1] == 1:
@@ -202,12 +197,7 @@ def moment_basis(x: FloatArray, means: FloatArray) -> FloatArray:
     return displacements(x, means) if x.shape[1] == 1 else monomials(x)
 
 
-def log(matrices: FloatArray) -> FloatArray:
-    """Return the logarithms of symmetric positive-definite matrices."""
-    return _spectral(np.log, matrices)
-
-
-def _spectral(function: np.ufunc, matrices: FloatArray) -> FloatArray:
+def spectral(function: np.ufunc, matrices: FloatArray) -> FloatArray:
     """Return a function of symmetric matrices, which is that of their eigenvalues."""
     if matrices.shape[-1] == 1:
         return np.asarray(function(matrices))
@@ -217,11 +207,11 @@ def _spectral(function: np.ufunc, matrices: FloatArray) -> FloatArray:
 
 def monge(start: FloatArray, end: FloatArray) -> FloatArray:
     """Return the symmetric T with ``T Σ0 T = Σ1``: the optimal transport of centred Gaussians."""
-    root = sqrt(start)
+    root = spectral(np.sqrt, start)
     if start.shape[-1] == 1:
-        return sqrt(end) / root
+        return spectral(np.sqrt, end) / root
     back = inverse(root)
-    middle = sqrt(product(product(root, end), root))
+    middle = spectral(np.sqrt, product(product(root, end), root))
     return symmetric(product(product(back, middle), back))
 
 

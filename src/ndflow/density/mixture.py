@@ -269,29 +269,6 @@ class GaussianMixture(Value):
         flat, shape = points(x, self.channels)
         return gaussian.softmax(self._joint(flat)).T.reshape(*shape, self.components)
 
-    def component_densities(self, x: ArrayLike) -> FloatArray:
-        """Return the density of each component times its weight.
-
-        Parameters
-        ----------
-        x : n points, as for `logpdf`.
-
-        Returns
-        -------
-        (K, n), with one column per point, whatever the shape of `x`; columns sum to the density.
-
-        Examples
-        --------
-        >>> mixture = GaussianMixture([0.4, 0.6], [0.0, 3.0], [1.0, 4.0])
-        >>> mixture.component_densities([0.0, 3.0]).round(3)
-        array([[0.16 , 0.002],
-               [0.   , 0.479]])
-        """
-        flat, _ = points(x, self.channels)
-        density = np.exp(self.logpdf(flat))
-        parts: FloatArray = (self.responsibilities(flat) * density[:, np.newaxis]).T
-        return parts
-
     def mean(self) -> FloatArray:
         """Return the mean, (d,)."""
         return einsum("k,ki->i", self.weights, self.means)

@@ -347,20 +347,12 @@ def _air(values: NDArray[Any], where: BoolArray, padding: Any | None) -> float |
 def _large_pieces(candidates: BoolArray) -> BoolArray:
     from scipy import ndimage
 
-    opened = ndimage.binary_opening(candidates)
-    labels: NDArray[Any] = np.empty(opened.shape, np.uint16)  # half the memory
-    try:
-        count = ndimage.label(opened, output=labels)
-    except RuntimeError:  # more pieces than 16 bits can number
-        labels, count = ndimage.label(opened)
-    flat, large = labels.reshape(-1), opened.reshape(-1)  # overwrites `opened`, to save memory
-    sizes = np.zeros(count + 1, dtype=np.int64)
-    for piece in slices(flat.size):
+    labels: NDArray[Any]
+    labels, count = ndimage.label(ndimage.binary_opening(candidates))
+    flat, sizes = labels.reshape(-1), np.zeros(count + 1, dtype=np.int64)
+    for piece in slices(flat.size):  # for the sake of memory
         sizes += np.bincount(flat[piece], minlength=count + 1)
     is_large = sizes >= _LARGE * sizes[1:].max(initial=1)
     is_large[0] = False
-    for piece in slices(flat.size):
-        large[piece] = is_large[flat[piece]]
-    del flat, labels
     # Restores what the opening took from the surface, and no more.
-    return ndimage.binary_dilation(opened, iterations=2, mask=candidates)
+    return ndimage.binary_dilation(is_large[labels], iterations=2, mask=candidates)

@@ -6,8 +6,6 @@ that its map was made for. So a file that was replaced, or that belongs to anoth
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,7 +18,7 @@ from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.model_files import read_model
-from ndflow.files.stream import Hashes, contents, sha256_of
+from ndflow.files.stream import Hashes, contents, fingerprint_of, sha256_of
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
@@ -127,7 +125,7 @@ def results_fingerprint(study: Study) -> str:
             with suppress(FileError):  # a damaged sidecar belongs to no result
                 file = read_model(study.folder / output.sidecar, MapRecord.kind)
                 results[output.name] = file.payload.get("outputs")
-    return hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
+    return fingerprint_of(outputs=results)
 
 
 @contextmanager
@@ -236,8 +234,7 @@ def page_fingerprint(folder: Path) -> str:
             payload["outputs"] = {file: sha for file, sha in outputs.items() if file != REPORT}
             # Not how a result was asked for (-j, -q), and not the report itself.
             shown[name] = {k: v for k, v in payload.items() if k not in ("command", "checksum")}
-    text = json.dumps(shown, sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return fingerprint_of(**shown)
 
 
 def page_is_current(folder: Path) -> bool:

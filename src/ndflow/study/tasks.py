@@ -130,15 +130,8 @@ def run_each(
     """
     check_jobs(jobs)
     if scheduler is None and (not tasks or (jobs == 1 and not apart)):
-        return _Here(run, tasks)  # type: ignore[return-value]
+        return (run(task) for task in tasks)
     return _in_order(run, tasks, jobs, scheduler)
-
-
-class _Here(map):  # type: ignore[type-arg]
-    """Tasks of this process, without a frame of their own."""
-
-    def close(self) -> None:
-        """Do nothing: no worker is to be stopped."""
 
 
 def _in_order(

@@ -30,7 +30,7 @@ def plot_result(
     after = empirical_distribution(imap(levels), counts)
     low, high = mixture.quantile(DETERMINED_RANGE).tolist()
     x = np.linspace(low, high, _POINTS)
-    components = mixture.component_densities(x)
+    components = mixture.responsibilities(x).T * mixture.pdf(x)
     map_y, log_slope = imap.with_log_det_jacobian(x)
     y = np.linspace(map_y[0], map_y[-1], _POINTS)
     # What the alignment alone would do: from the scan's mean and sd to the target's.

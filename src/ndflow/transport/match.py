@@ -265,7 +265,7 @@ class Objective:
         means[self._free] = self._moved(z)
         covariances[self._free] = gaussian.product(half, self._spread_t)
         value, by_mean, by_covariance = self._energy(self._source.weights, means, covariances)
-        log_m = gaussian.log(m)
+        log_m = gaussian.spectral(np.log, m)
         strain = 0.5 * (z * z).sum(axis=1) + 0.25 * (log_m * log_m).sum(axis=(1, 2))
         held = self._held[:, np.newaxis, np.newaxis]
         # Σ = L0⁻ᵀ M⁻¹ L0⁻¹, so dΣ = −L0⁻ᵀ M⁻¹ dM M⁻¹ L0⁻¹; and d ½‖ln M‖² = tr(M⁻¹ ln M dM).
