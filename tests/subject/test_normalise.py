@@ -73,7 +73,7 @@ def test_masks_come_in_every_form_too(tmp_path: Path) -> None:
     )
     for form in forms:
         result = ndflow.normalise(Nifti1Image(SCAN, AFFINE), OTHER, mask=form, to_mask=inside)
-        assert (result.mixture, result.target) == (source, target)
+        assert (result.mixture, result.record.target.mixture) == (source, target)
         assert ndflow.normalise(SCAN, TARGET, exclude=form).mixture == rest
     with pytest.raises(FileError, match="shape"):
         ndflow.normalise(SCAN, TARGET, mask=INSIDE[1:])

@@ -86,14 +86,12 @@ class Result:
         was written to a file instead.
     record : how it was made, as its sidecar says.
     histogram : of the voxels that counted in the image that went in; None where none was made.
-    target : the density it was brought to, in the units of the result, if there is one.
     output : the file that was written, if any.
     """
 
     image: NDArray[Any] | SpatialImage | None
     record: MapRecord
     histogram: Histogram | None = None
-    target: GaussianMixture | None = None
     output: AnyPath | None = None
 
     @property
@@ -161,7 +159,6 @@ class Result:
             inputs=inputs,
             options=options,
             histogram=self.histogram,
-            target=self.target,
         )
 
     def plot(self) -> Figure:
@@ -218,7 +215,6 @@ def deliver(
     metadata: Mapping[str, JSON] | None = None,
     also: Mapping[Path, bytes] | None = None,
     histogram: Histogram | None = None,
-    target: GaussianMixture | None = None,
 ) -> Result:
     """Write an image with its sidecar, or return it in memory.
 
@@ -234,13 +230,13 @@ def deliver(
     sidecar : where the sidecar goes, if not beside the image.
     metadata : what else the sidecar says, for BIDS.
     also : other files that appear with the image, and their content.
-    histogram, target : see `Result`.
+    histogram : see `Result`.
     """
     if output is None:
         make = make_array if isinstance(image, np.ndarray) else make_image
         made, clipped = make(like, chunks, dtype=options.dtype)
         full = _completed(record, clipped, like.path, options)
-        return Result(made, full, histogram, target, output)
+        return Result(made, full, histogram)
     place = Path(sidecar or sidecar_of(output))
     protected = all_files(inputs)
     with ExitStack() as pending:
@@ -259,7 +255,7 @@ def deliver(
         full = _completed(record, written.clipped, os.fspath(output), options)
         full = replace(full, outputs=relative_outputs(place, outputs))
         list_outputs(pending, place, full.content(metadata), outputs, force=options.force)
-    return Result(None, full, histogram, target, output)
+    return Result(None, full, histogram, output)
 
 
 def deliver_channels(
@@ -269,7 +265,6 @@ def deliver_channels(
     records: Sequence[MapRecord],
     *,
     outputs: Mapping[str, AnyPath | None],
-    targets: Sequence[GaussianMixture | None],
     **how: Any,
 ) -> dict[str, Result]:
     """Deliver the image of each channel of a subject; parameters as for `deliver`, one for each."""
@@ -280,7 +275,7 @@ def deliver_channels(
         if several:
             record = replace(record, channel=name, channel_names=subject.channels)
         parts = voxels.volumes[place], pieces[place], record
-        results[name] = deliver(image, *parts, output=outputs[name], target=targets[place], **how)
+        results[name] = deliver(image, *parts, output=outputs[name], **how)
     return results
 
 
@@ -537,13 +532,11 @@ def normalise_subject(
     voxels = read_voxels(subject, max_bytes=options.max_bytes)
     model, histogram, files = fit_voxels(subject, voxels, options=options, tissues=tissues)
     solution, pieces, doubts = map_subject(voxels, model, Goal(goal, options), options)
-    own, wanted = model.marginals or (model.mixture,), [goal.mixture]
-    if len(own) > 1:
-        wanted = [marginal(goal.mixture, place) for place in range(len(own))]
+    own = model.marginals or (model.mixture,)
     if not target.has_units:
         doubts = [
-            (*unlike_reference(one, like), *found)
-            for one, like, found in zip(own, wanted, doubts, strict=True)
+            (*unlike_reference(one, marginal(goal.mixture, place)), *found)
+            for place, (one, found) in enumerate(zip(own, doubts, strict=True))
         ]
     record = MapRecord(
         solution.imap,
@@ -576,7 +569,6 @@ def normalise_subject(
         pieces,
         [replace(record, doubts=(*model.doubts, *found)) for found in doubts],
         outputs=outputs,
-        targets=wanted,
         inputs=inputs,
         options=options,
         histogram=histogram,
@@ -717,14 +709,12 @@ def apply_map(
         inputs=voxels.files | files,
         warnings=warnings,
     )
-    count = len(subject.images)
     return deliver_channels(
         subject,
         voxels,
         map_voxels(voxels, chosen, options),
-        [record] * count,
+        [record] * len(subject.images),
         outputs=outputs,
-        targets=[None] * count,
         inputs=inputs,
         options=options,
     )
