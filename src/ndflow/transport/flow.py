@@ -52,7 +52,7 @@ class _Stage(NamedTuple):
     growths: FloatArray  # tr A_k + s_k · u_k, (K, F)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Flow(IntensityMap):
     """The flow from one mixture to another with the same weights, component by component.
 
@@ -88,10 +88,6 @@ class Flow(IntensityMap):
                 "source and target must have the same weights and channels; match them first"
             )
         self._set(steps=whole(self.steps, "steps", 1, _MAX_STEPS))
-
-    def __repr__(self) -> str:
-        """Return the number of components and the number of steps."""
-        return f"Flow(components={self.source.components}, steps={self.steps})"
 
     @property
     def channels(self) -> int:

@@ -125,7 +125,7 @@ _FEWEST_STEPS, _MOST_STEPS = 4, 512
 _STEP_SHARE = 0.25  # of the tolerance, for the integration
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Meshed(IntensityMap):
     """A flow, interpolated on a regular mesh where that is accurate, and else integrated.
 
@@ -146,8 +146,6 @@ class Meshed(IntensityMap):
     >>> one = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
     >>> two = GaussianMixture([1.0], [[1.0, 0.0]], [4 * np.eye(2)])
     >>> mesh = Meshed(Flow(one, two), [-3.0, -3.0], [3.0, 3.0], [0.5, 0.5], [1e-3, 1e-3])
-    >>> mesh
-    Meshed(289 nodes in 2 channels)
     >>> mesh([[2.0, 2.0]]).round(3)
     array([[2., 1.]])
     """
@@ -167,10 +165,6 @@ class Meshed(IntensityMap):
             raise InvalidValueError("high must exceed low; spacing and tolerance must be positive")
         if not _nodes_along(self.high - self.low, self.spacing).prod() <= _MAX_NODES:
             raise InvalidValueError(f"spacing must be wide enough for {_MAX_NODES} nodes at most")
-
-    def __repr__(self) -> str:
-        """Return the number of nodes and of channels."""
-        return f"Meshed({np.prod(self._shape)} nodes in {self.channels} channels)"
 
     @property
     def channels(self) -> int:

@@ -328,7 +328,7 @@ class PiecewiseLinear(IntensityMap):
 # ── maps of each channel ──────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Channelwise(IntensityMap):
     """Maps of one channel each, the first for the first channel and so on.
 
@@ -340,8 +340,6 @@ class Channelwise(IntensityMap):
     --------
     >>> from ndflow.transport import Affine
     >>> both = Channelwise((Affine(2.0, 0.0), Affine(1.0, 3.0)))
-    >>> both
-    Channelwise(Affine, Affine)
     >>> both([[1.0, 1.0]])
     array([[2., 4.]])
     >>> both.inverse()([[2.0, 4.0]])
@@ -355,10 +353,6 @@ class Channelwise(IntensityMap):
         if not self.maps or any(part.channels != 1 for part in self.maps):
             raise InvalidValueError("maps must hold one map of one channel for each channel")
         self._set(maps=tuple(self.maps))
-
-    def __repr__(self) -> str:
-        """Return the types of the maps in order."""
-        return f"Channelwise({', '.join(type(part).__name__ for part in self.maps)})"
 
     @property
     def channels(self) -> int:

@@ -55,7 +55,7 @@ _NEAR = 1e-6  # once a step gains less, the minimum is close and Newton's method
 _NOTHING, _FLAT = 1e-12, 1e-8  # gain of a step and size of the gradient at which a search ends
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Match(Value):
     """The result of `match`.
 
@@ -72,8 +72,6 @@ class Match(Value):
     >>> source = GaussianMixture([1.0], [0.0], [1.0])
     >>> target = GaussianMixture([1.0], [0.5], [1.0])
     >>> result = match(source, target)
-    >>> result
-    Match(components=1, converged=True)
     >>> bool(result.divergences[-1] < result.divergences[0])
     True
     """
@@ -86,10 +84,6 @@ class Match(Value):
     def __post_init__(self) -> None:
         """Validate."""
         self._set(divergences=real_array(self.divergences, "divergences", None))
-
-    def __repr__(self) -> str:
-        """Return the number of components, and how the match ended."""
-        return f"Match(components={self.source.components}, converged={self.status.converged})"
 
 
 def match(

@@ -130,7 +130,7 @@ class Tabulated(IntensityMap):
         return np.maximum(secant + bend, np.finfo(np.float64).tiny)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class InverseTabulated(IntensityMap):
     """The exact inverse of a tabulated map: Newton's method within a cell, kept in a bracket.
 
@@ -146,11 +146,6 @@ class InverseTabulated(IntensityMap):
     """
 
     table: Tabulated
-
-    def __repr__(self) -> str:
-        """Return the number of points of the table, and the range that it maps to."""
-        first, last = self.table.values[0], self.table.values[-1]
-        return f"InverseTabulated({self.table.knots.size} points from {first:g} to {last:g})"
 
     channels = 1
 
