@@ -13,7 +13,6 @@ from phantoms import SHAPE, head, radii
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.integrations import normaliser as module
 from ndflow.integrations.normaliser import VolumeNormaliser, apply_recorded, record_map
 from ndflow.transport import Affine
 
@@ -110,30 +109,6 @@ def test_the_least_recently_used_map_is_forgotten_first() -> None:
     assert normaliser.found == 4
 
 
-def test_a_folder_is_shared_by_normalisers_of_the_same_settings_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "a" / "maps"
-
-    def found(**options: Any) -> int:
-        normaliser = Counted(REFERENCE, folder=folder, **options)
-        normaliser.map_of(SCAN)
-        return normaliser.found
-
-    assert found() == 1
-    (file,) = folder.iterdir()
-    whole = file.read_bytes()
-    assert ndflow.load(file) == VolumeNormaliser(REFERENCE).map_of(SCAN)
-    assert found() == 0
-    for damaged in (b"", whole[:100], whole.replace(b"Tabulated", b"Tabulatec")):
-        file.write_bytes(damaged)
-        assert found() == 1
-        assert file.read_bytes() == whole
-    assert found(scale="standard") == 1
-    monkeypatch.setattr(module, "RESULTS", module.RESULTS + 1)
-    assert found() == 1
-
-
 def test_threads_may_share_a_normaliser() -> None:
     normaliser = VolumeNormaliser(REFERENCE, remember=1)
     scans = [head(seed % 3) for seed in range(9)]
@@ -143,11 +118,10 @@ def test_threads_may_share_a_normaliser() -> None:
 
 
 @pytest.mark.parametrize("sent", [lambda one: pickle.loads(pickle.dumps(one)), copy.deepcopy])
-def test_it_can_be_sent_to_another_process(sent: Any, tmp_path: Path) -> None:
-    normaliser = VolumeNormaliser(REFERENCE, folder=tmp_path)
+def test_it_can_be_sent_to_another_process(sent: Any) -> None:
+    normaliser = VolumeNormaliser(REFERENCE)
     expected = normaliser.map_of(SCAN, BRAIN)
     assert sent(normaliser).map_of(SCAN, BRAIN) == expected
-    assert len(list(tmp_path.iterdir())) == 1
     assert len(pickle.dumps(normaliser)) < 100_000
 
 

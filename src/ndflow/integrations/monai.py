@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from ndflow._version import installing
 from ndflow.errors import InvalidValueError
-from ndflow.files.atomic import AnyPath
 from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded, record_map
 from ndflow.options import Scale
 from ndflow.subject.target import AnyTarget
@@ -63,7 +62,7 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
 
     The result is what `ndflow.normalise` returns for the same voxels, as float32. The map of an
     image is found once, and recognised by the content of the image when it comes again, in the next
-    epoch for example; each worker of a data loader remembers its own, unless they share a `folder`.
+    epoch for example; each worker of a data loader remembers its own.
 
     Parameters
     ----------
@@ -76,7 +75,6 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
         outside the mask stay 0.
     scale, range : the units of the result, as for `ndflow.normalise`.
     remember : how many maps are kept in memory, for each channel.
-    folder : where maps are kept between runs, and shared by workers.
 
     Examples
     --------
@@ -100,14 +98,12 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
         mask: Masking = None,
         scale: Scale | None = None,
         range: tuple[float, float] | None = None,
-        remember: int = 64,
-        folder: AnyPath | None = None,
+        remember: int = 1024,
     ) -> None:
         self.mask = mask
         references: Any = reference if isinstance(reference, list | tuple) else [reference]
         self.normalisers = tuple(
-            VolumeNormaliser(one, scale=scale, range=range, remember=remember, folder=folder)
-            for one in references
+            VolumeNormaliser(one, scale=scale, range=range, remember=remember) for one in references
         )
 
     def __call__(
@@ -174,7 +170,7 @@ class NDFlowd(MapTransform, InvertibleTransform):  # type: ignore[misc]
     reference : as for `NDFlow`, for the images of all keys; or a dictionary with a reference for
         each key.
     mask : the key of the mask, or a function as for `NDFlow`. Default: all voxels but 0.
-    scale, range, remember, folder : as for `NDFlow`.
+    scale, range, remember : as for `NDFlow`.
     allow_missing_keys : skip images that are not there; a mask must be.
 
     Examples
@@ -198,14 +194,13 @@ class NDFlowd(MapTransform, InvertibleTransform):  # type: ignore[misc]
         mask: Masking | Hashable = None,
         scale: Scale | None = None,
         range: tuple[float, float] | None = None,
-        remember: int = 64,
-        folder: AnyPath | None = None,
+        remember: int = 1024,
         allow_missing_keys: bool = False,
     ) -> None:
         MapTransform.__init__(self, keys, allow_missing_keys)
         self.mask_key = None if callable(mask) else mask
         shared: dict[str, Any] = {"mask": mask if callable(mask) else None, "scale": scale}
-        shared |= {"range": range, "remember": remember, "folder": folder}
+        shared |= {"range": range, "remember": remember}
         self.transforms: dict[Hashable, NDFlow]
         if isinstance(reference, Mapping):
             self.transforms = {key: NDFlow(reference[key], **shared) for key in self.keys}

@@ -3,11 +3,10 @@
 What comes out is, to the last bit, what `ndflow.normalise` returns for the same array. Only the
 quality control is left out, which looks at masks and matches and takes about as long again.
 
-The intensity map of a scan depends on nothing but the voxels inside its mask, the reference and the
-settings. So a map is remembered under the SHA-256 of these: a scan that comes back in the next
-epoch is recognised by its content, whatever it is called, and a scan that was changed is not taken
-for the one it was. Maps are kept in memory, the least recently used are forgotten first, and
-optionally in a folder, one small JSON file each, which several processes may share.
+To one reference, with the same settings, the intensity map of a scan depends on nothing but the
+voxels inside its mask. So a map is remembered under the SHA-256 of these: a scan that comes back in
+the next epoch is recognised by its content, whatever it is called, and a scan that was changed is
+not taken for the one it was. The least recently used maps are forgotten first.
 
 Pipelines keep a map in the history of an image, as plain numbers (`record_map`), to repeat or undo
 it. By default, 0 outside the mask stays 0 and all other voxels are mapped. The mask itself may be
@@ -18,11 +17,7 @@ places are recorded, if there are any, and the mask is not.
 from __future__ import annotations
 
 import hashlib
-import json
-import warnings
 from collections import OrderedDict
-from contextlib import suppress
-from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
@@ -30,16 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow import density
-from ndflow._version import RESULTS
-from ndflow.errors import FileError
-from ndflow.files.atomic import AnyPath
 from ndflow.image.mask import MIN_VOXELS, BoolArray
 from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options, Scale
 from ndflow.subject.presets import Choices, TargetFacts, settled_match
-from ndflow.subject.records import MapRecord
 from ndflow.subject.target import AnyTarget, in_units, known_target, read_target
 from ndflow.subject.voxels import Voxels, count_voxels, error_about, map_array, read_voxels
 from ndflow.transport import IntensityMap
@@ -53,7 +44,7 @@ class VolumeNormaliser:
     """Find the maps that bring volumes in memory to a reference.
 
     It may be used by several threads at once, and sent to other processes, which then remember
-    maps of their own besides those sent, or share those in a folder.
+    maps of their own besides those sent.
 
     Parameters
     ----------
@@ -61,8 +52,6 @@ class VolumeNormaliser:
         one, ``"builtin:T1w"``, or anything else that is accepted there. It is read at once.
     scale, range : the units of the result, as for `ndflow.normalise`.
     remember : how many maps are kept in memory.
-    folder : where maps are kept between runs; it is made if it does not exist. By default, they are
-        kept in memory only.
 
     Examples
     --------
@@ -79,22 +68,15 @@ class VolumeNormaliser:
         *,
         scale: Scale | None = None,
         range: tuple[float, float] | None = None,
-        remember: int = 64,
-        folder: AnyPath | None = None,
+        remember: int = 1024,
     ) -> None:
         self._remember = remember
-        self._folder = None if folder is None else Path(folder)
-        if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
         choices = Choices(options={"scale": scale, "range": range})
         known = known_target(reference)
         facts = TargetFacts() if known is None else known.facts
         options = settled_match(choices, facts, maps=False).options
         target, self._options = read_target(known or reference, None, options=options)
         self._goal = in_units(target, self._options)
-        # Everything that maps depend on but voxels.
-        parts = [RESULTS, self._options.of("fit", "match"), self._goal.to_dict()]
-        self._settings = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         self._maps: OrderedDict[str, IntensityMap] = OrderedDict()
 
     def map_of(self, voxels: NDArray[Any], mask: BoolArray | None = None) -> IntensityMap:
@@ -116,7 +98,7 @@ class VolumeNormaliser:
         if mask is not None and mask.shape != voxels.shape:
             _count(voxels, mask)  # says so
         chosen = _chosen(voxels, mask)
-        digest = hashlib.sha256(f"{self._settings} {chosen.dtype.str} ".encode())
+        digest = hashlib.sha256(chosen.dtype.str.encode())
         digest.update(chosen.view(np.uint8).data)
         key = digest.hexdigest()
         with _LOCK:
@@ -124,10 +106,7 @@ class VolumeNormaliser:
             if known is not None:
                 self._maps.move_to_end(key)
                 return known
-        imap = self._saved(key)
-        if imap is None:
-            imap = self._found(voxels, mask, chosen)
-            self._save(key, imap)
+        imap = self._found(voxels, mask, chosen)
         with _LOCK:
             self._maps[key] = imap
             while len(self._maps) > self._remember:
@@ -149,20 +128,6 @@ class VolumeNormaliser:
             landmarks = method.measure(histogram, self._options)
         model = DensityModel(fitted.mixture, landmarks)
         return method.solve(model, self._goal, self._options).imap
-
-    def _saved(self, key: str) -> IntensityMap | None:
-        """Return a map from the folder; None where there is none, or its file is damaged."""
-        if self._folder is not None:
-            with suppress(FileError):
-                return MapRecord.read(self._folder / f"{key}.json").map
-        return None
-
-    def _save(self, key: str, imap: IntensityMap) -> None:
-        if self._folder is not None:
-            try:
-                MapRecord(imap).write(self._folder / f"{key}.json", force=True)
-            except FileError as error:  # it will be found again; that is no reason to stop
-                warnings.warn(f"the map is not kept: {error}", stacklevel=2)
 
 
 def record_map(

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow._version import installing
-from ndflow.files.atomic import AnyPath
 from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded, record_map
 from ndflow.options import Scale
 from ndflow.subject.target import AnyTarget
@@ -74,7 +73,7 @@ class NDFlow(NormalizationTransform):  # type: ignore[misc]
 
     The result is what `ndflow.normalise` returns for the same voxels. The map of an image is found
     once, and recognised by the content of the image when it comes again, in the next epoch for
-    example; each worker of a data loader remembers its own, unless they share a `folder`.
+    example; each worker of a data loader remembers its own.
 
     The history of a subject holds the maps that were used, as `MapIntensities`, which can be
     repeated and undone: ``subject.apply_inverse_transform()``.
@@ -89,7 +88,6 @@ class NDFlow(NormalizationTransform):  # type: ignore[misc]
         but 0. All voxels are mapped, but zeros outside the mask stay 0.
     scale, range : the units of the result, as for `ndflow.normalise`.
     remember : how many maps are kept in memory.
-    folder : where maps are kept between runs, and shared by workers.
     **kwargs : as for every transform of TorchIO.
 
     Examples
@@ -112,15 +110,12 @@ class NDFlow(NormalizationTransform):  # type: ignore[misc]
         *,
         scale: Scale | None = None,
         range: tuple[float, float] | None = None,
-        remember: int = 64,
-        folder: AnyPath | None = None,
+        remember: int = 1024,
         **kwargs: Any,
     ) -> None:
         super().__init__(masking_method=mask, **kwargs)
         self.reference = reference
-        self._normaliser = VolumeNormaliser(
-            reference, scale=scale, range=range, remember=remember, folder=folder
-        )
+        self._normaliser = VolumeNormaliser(reference, scale=scale, range=range, remember=remember)
 
     def __repr__(self) -> str:
         """Return the reference and the mask."""
