@@ -8,8 +8,8 @@ import nibabel
 import numpy as np
 import pytest
 from nibabel.freesurfer.mghformat import MGHImage
-from nibabel.nifti1 import Nifti1Header, Nifti1Image, Nifti1Pair
-from nibabel.nifti2 import Nifti2Image, Nifti2Pair
+from nibabel.nifti1 import Nifti1Header, Nifti1Image
+from nibabel.nifti2 import Nifti2Image
 from numpy.typing import NDArray
 
 # ── images ───────────────────────────────────────────────────────────────────────────────────────
@@ -22,10 +22,6 @@ FORMATS: dict[str, type[Any]] = {
     "x.nii.gz": Nifti1Image,
     "2.nii": Nifti2Image,
     "2.nii.gz": Nifti2Image,
-    "x.hdr": Nifti1Pair,
-    "x.img": Nifti1Pair,
-    "x.img.gz": Nifti1Pair,
-    "2.img": Nifti2Pair,
     "x.mgh": MGHImage,
     "x.mgz": MGHImage,
 }

@@ -1,8 +1,8 @@
 """Reading volumes: from files, nibabel images and arrays; and image formats by file name.
 
-NIfTI-1 and NIfTI-2 are read in both byte orders, as a single file or as a pair of header and data,
-and FreeSurfer's MGH. nibabel takes the fields of a header apart; nothing in them is believed, and
-no memory is spent on what they announce, before it has been checked.
+NIfTI-1 and NIfTI-2 are read in both byte orders, and FreeSurfer's MGH. nibabel takes the fields of
+a header apart; nothing in them is believed, and no memory is spent on what they announce, before it
+has been checked.
 
 An MGH file begins with a header of fixed size. After the voxels come a footer of five numbers (TR,
 flip angle, TE, TI and field of view), which nibabel counts as part of the header, and tags of
@@ -17,7 +17,7 @@ import logging
 import math
 import os
 import struct
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from ndflow.files.stream import (
     DEFAULT_MAX_BYTES,
     FileHash,
     Stream,
-    is_compressed,
     open_stream,
     sha256_of,
 )
@@ -41,7 +40,7 @@ from ndflow.image.volume import Header, Volume
 from ndflow.values import FloatArray
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
-IMAGE_KINDS = (".nii", ".hdr", ".img", ".mgh")  # also compressed: .gz, and .mgz for .mgh.gz
+IMAGE_KINDS = (".nii", ".mgh")  # also compressed: .gz, and .mgz for .mgh.gz
 _MGH_START, _MGH_BYTES = 284, 90  # the offset of the first voxel, and bytes of the header in use
 
 _MOST_BEFORE = 1 << 26  # bytes before the voxels: a header with all its extensions
@@ -67,7 +66,7 @@ def read_volume(
 
     Parameters
     ----------
-    source : a path (.nii, .hdr, .img or .mgh, also compressed), a nibabel image, or an array.
+    source : a path (.nii or .mgh, also compressed), a nibabel image, or an array.
     max_bytes : the largest content of a file, decompressed, that is accepted.
     called : what messages call an image that has no file.
 
@@ -86,29 +85,20 @@ def read_volume(
         return Volume(called, (), _fortran(source), 1.0, 0.0, None, np.eye(4), placed=False)
     if isinstance(source, SpatialImage):
         return _from_image(source, called)
-    head, data = _head_and_data(source)
-    files = []
-    with ExitStack() as stack:
-        stream = stack.enter_context(open_stream(head, max_bytes=max_bytes))
-        header, gap = _read_header(stream, single=head == data)
-        if head == data:
-            before = stream.read(gap, "header extensions").tobytes()
-        else:
-            before = stream.finish(_MOST_BEFORE)
-            files.append(FileHash(head, stream.sha256))
-            stream = stack.enter_context(open_stream(data, max_bytes=max_bytes))
-            stream.read(gap, "gap before the voxels")
+    path = _path_of(source)
+    with open_stream(path, max_bytes=max_bytes) as stream:
+        header, gap = _read_header(stream)
+        before = stream.read(gap, "header extensions").tobytes()
         shape, dtype = _shape(header), header.get_data_dtype()
         voxels = stream.read(math.prod(shape) * dtype.itemsize, "voxels")
         stored = voxels.view(dtype).reshape(shape, order="F")
         after = stream.finish(_MOST_AFTER)
-        files.append(FileHash(data, stream.sha256))
-    path = os.fspath(source)
+        file = FileHash(path, stream.sha256)
     header = _whole_header(path, header, before, after)
     slope, inter = header.get_slope_inter()
     if slope is None:
         slope, inter = 1.0, 0.0
-    return Volume(path, tuple(files), stored, slope, inter, header, _affine(path, header))
+    return Volume(path, (file,), stored, slope, inter, header, _affine(path, header))
 
 
 def read_grid(source: Source, *, called: str = "the image") -> Volume:
@@ -119,10 +109,9 @@ def read_grid(source: Source, *, called: str = "the image") -> Volume:
         name, shape, header = source.get_filename() or called, source.shape, source.header
         affine = _affine(name, header) if source.affine is None else np.array(source.affine, float)
     else:
-        name = os.fspath(source)
-        head, data = _head_and_data(source)
-        with open_stream(head) as stream:
-            header, _ = _read_header(stream, single=head == data)
+        name = _path_of(source)
+        with open_stream(name) as stream:
+            header, _ = _read_header(stream)
         shape, affine = _shape(header), _affine(name, header)
     return Volume(name, (), _no_voxels(shape), 1.0, 0.0, header, affine)
 
@@ -132,13 +121,13 @@ def _no_voxels(shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def files_of(source: Source) -> tuple[str, ...]:
-    """Return the files that an image is read from: none, one, or a pair of header and data."""
+    """Return the files that an image is read from; those of a nibabel image may be two."""
     if isinstance(source, np.ndarray):
         return ()
     if isinstance(source, SpatialImage):
         holders = (source.file_map or {}).values()
         return tuple(str(holder.filename) for holder in holders if holder.filename)
-    return tuple(dict.fromkeys(_head_and_data(source)))
+    return (_path_of(source),)
 
 
 # ── images in memory ──────────────────────────────────────────────────────────────────────────────
@@ -184,19 +173,17 @@ def _fortran(array: NDArray[Any]) -> NDArray[Any]:
 # ── headers of files ──────────────────────────────────────────────────────────────────────────────
 
 
-def _read_header(stream: Stream, *, single: bool) -> tuple[Header, int]:
+def _read_header(stream: Stream) -> tuple[Header, int]:
     """Read and check the fixed part of a header.
 
     Parameters
     ----------
     stream : the file, at its beginning.
-    single : whether the voxels follow in the same file.
 
     Returns
     -------
     header : nibabel's header, of the fixed part only.
-    gap : how many bytes lie between the fixed part, or the beginning of a file of data alone, and
-        the first voxel.
+    gap : how many bytes lie between the fixed part and the first voxel.
 
     Raises
     ------
@@ -211,8 +198,8 @@ def _read_header(stream: Stream, *, single: bool) -> tuple[Header, int]:
         make = _NIFTI[size]
         block = first + stream.read(size - 4, "header").tobytes()
         header: Header = make(block, orders[size], check=False)
-        shape, gap = _nifti_layout(path, header, single=single)
-    elif first == _MGH_VERSION and single:
+        shape, gap = _nifti_layout(path, header)
+    elif first == _MGH_VERSION:
         make, gap = MGHHeader, 0
         header = make(first + stream.read(_MGH_START - 4, "header").tobytes()[: _MGH_BYTES - 4])
         shape = _shape(header)
@@ -235,13 +222,12 @@ def _read_header(stream: Stream, *, single: bool) -> tuple[Header, int]:
     return header, gap
 
 
-def _nifti_layout(path: str, header: Header, *, single: bool) -> tuple[tuple[int, ...], int]:
+def _nifti_layout(path: str, header: Header) -> tuple[tuple[int, ...], int]:
     """Check what only NIfTI has; return the shape, and the gap as `_read_header` does."""
     magic = bytes(header["magic"].item())
-    if magic != (header.single_magic if single else header.pair_magic):
-        cause = f"not a {'single NIfTI file' if single else 'NIfTI header'}: its magic is {magic!r}"
-        hint = "name a single file .nii, and a pair .hdr and .img; convert ANALYZE 7.5 to NIfTI"
-        raise FileError(path, cause, hint)
+    if magic != header.single_magic:
+        hint = "convert ANALYZE 7.5, and pairs of .hdr and .img, to a single .nii.gz"
+        raise FileError(path, f"not a single NIfTI file: its magic is {magic!r}", hint)
     axes, *lengths = header["dim"].tolist()
     if not 1 <= axes <= 7:
         raise FileError(path, f"its header gives {axes} axes", _DAMAGED)
@@ -249,12 +235,12 @@ def _nifti_layout(path: str, header: Header, *, single: bool) -> tuple[tuple[int
     form = "sform_code" if header["sform_code"] != 0 else "qform_code"
     if int(header[form]) not in xform_codes.value_set("code"):
         raise FileError(path, f"its orientation has an unknown {form}, {header[form]}", _DAMAGED)
-    least = header.single_vox_offset if single else 0
+    least = header.single_vox_offset
     offset = float(header["vox_offset"]) or least
     if not (least <= offset <= _MOST_BEFORE and offset == int(offset)):
         ends = f"{least} is the least and {_MOST_BEFORE} the most"
         raise FileError(path, f"vox_offset is {offset:g}, where {ends}", _DAMAGED)
-    return tuple(lengths[:axes]), int(offset) - (header.sizeof_hdr if single else 0)
+    return tuple(lengths[:axes]), int(offset) - header.sizeof_hdr
 
 
 def _whole_header(path: str, header: Header, before: bytes, after: bytes) -> Header:
@@ -349,17 +335,10 @@ def kind_of(name: str) -> str:
     return ".mgh" if plain.endswith(".mgz") else Path(plain).suffix
 
 
-def _head_and_data(source: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the files of header and voxels, which are one unless the name is that of a pair."""
+def _path_of(source: str | os.PathLike[str]) -> str:
+    """Return the path of an image; refuse what is none."""
     if not isinstance(source, str | os.PathLike):
         raise InvalidValueError(
             f"an image must be a path, a nibabel image or an array, not {type(source).__name__}"
         )
-    name = os.fspath(source)
-    if kind_of(name) not in (".hdr", ".img"):
-        return name, name
-    compression = name[-3:] if is_compressed(name) else ""
-    base = name.removesuffix(compression)
-    upper = base[-4:].isupper()
-    header, data = (base[:-4] + (kind.upper() if upper else kind) for kind in (".hdr", ".img"))
-    return header + compression, data + compression
+    return os.fspath(source)

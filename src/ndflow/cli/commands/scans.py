@@ -41,7 +41,7 @@ def normalise(
     Parameters
     ----------
     images
-        The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or two to four channels of one subject,
+        The scans: .nii, .nii.gz, .mgz or .mgh; or two to four channels of one subject,
         each as NAME=IMAGE, which share a grid and one --mask.
     to
         The target: a reference or a mixture (.json), or an image; or `builtin:T1w`, a reference of
@@ -101,7 +101,7 @@ def apply(
     Parameters
     ----------
     image
-        The image: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or, for a joint map, all its channels,
+        The image: .nii, .nii.gz, .mgz or .mgh; or, for a joint map, all its channels,
         each as NAME=IMAGE.
     map
         The intensity map (.json), such as the sidecar of a normalised image.
@@ -166,7 +166,7 @@ def fit(
     Parameters
     ----------
     images
-        The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or two to four channels of one subject,
+        The scans: .nii, .nii.gz, .mgz or .mgh; or two to four channels of one subject,
         each as NAME=IMAGE, which share a grid and one --mask.
     output
         The file to write (.json); or a folder, for several scans. Channels go to one file.
