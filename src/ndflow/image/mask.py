@@ -148,8 +148,8 @@ def finite_in_all(volumes: Sequence[Volume]) -> BoolArray:
     """Return which voxels are finite in every channel, flattened like `Volume.flat`."""
     finite = np.ones(volumes[0].flat.size, dtype=bool)
     for volume in volumes:
-        if volume.stored.dtype.kind == "f":
-            finite &= np.isfinite(volume.flat)
+        for piece in slices(finite.size if volume.stored.dtype.kind == "f" else 0):
+            finite[piece] &= np.isfinite(volume.flat[piece])
     return finite
 
 

@@ -100,11 +100,16 @@ class Voxels(NamedTuple):
 
     def counting(self) -> BoolArray:
         """Return which voxels are inside and finite in all channels."""
-        return self.inside & finite_in_all(self.volumes)
+        counting = finite_in_all(self.volumes)
+        counting &= self.inside
+        return counting
 
     def fitted(self) -> BoolArray:
         """Return which voxels count for a density: those, but not what the user excluded."""
-        return self.counting() if self.lesion is None else self.counting() & ~self.lesion
+        chosen = self.counting()
+        if self.lesion is not None:
+            chosen &= ~self.lesion
+        return chosen
 
     def rows(self) -> FloatArray:
         """Return the values of the voxels that count for a density, (n, d)."""
@@ -169,7 +174,7 @@ def count_voxels(subject: Subject, voxels: Voxels) -> Counted:
     volume, chosen = voxels.volume, voxels.fitted()
     total = int(np.count_nonzero(chosen))
     excluded = 0 if voxels.lesion is None else int(np.count_nonzero(voxels.counting())) - total
-    not_finite = int(np.count_nonzero(~finite_in_all(voxels.volumes)))
+    not_finite = chosen.size - int(np.count_nonzero(finite_in_all(voxels.volumes)))
     if len(voxels.volumes) > 1:
         with error_about(subject.path):
             counted = joint_histogram(voxels.rows())
