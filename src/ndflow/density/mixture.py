@@ -425,4 +425,6 @@ def marginal(mixture: GaussianMixture, channel: int) -> GaussianMixture:
     >>> marginal(both, 1).mean()
     array([2.])
     """
+    if mixture.channels == 1:
+        return mixture
     return projected(mixture, np.eye(mixture.channels)[channel])

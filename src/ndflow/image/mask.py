@@ -141,7 +141,10 @@ def read_mask(
 
 def nonzero(volumes: Sequence[Volume]) -> BoolArray:
     """Return which voxels are finite in every channel and not 0 in some, like `Volume.flat`."""
-    return ~zero_in_all(volumes) & finite_in_all(volumes)
+    inside = zero_in_all(volumes)
+    np.logical_not(inside, out=inside)
+    inside &= finite_in_all(volumes)
+    return inside
 
 
 def finite_in_all(volumes: Sequence[Volume]) -> BoolArray:

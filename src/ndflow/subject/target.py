@@ -390,8 +390,7 @@ def with_scale(options: Options, *, has_units: bool) -> Options:
 def units_of(target: Target, options: Options) -> Affine | None:
     """Return the map from the target's units to those of the result; None if they are the same."""
     mixture, channels = target.model.mixture, range(target.model.mixture.channels)
-    own = [mixture] if len(channels) == 1 else [marginal(mixture, place) for place in channels]
-    parts = [_units(one, target.has_units, options) for one in own]
+    parts = [_units(marginal(mixture, place), target.has_units, options) for place in channels]
     if all(part == (1.0, 0.0) for part in parts):
         return None
     factors, offsets = zip(*parts, strict=True)
