@@ -7,7 +7,7 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
-from commands import Run, typed, without_workers
+from commands import Run, in_a_process, without_workers
 from deepbet_stand_in import StandIn
 from phantoms import AFFINE, head, save, tissue_shares, voxels_of
 from studies import SMALL, contents, read_json, read_tsv, sha256, write_tsv
@@ -62,7 +62,7 @@ def _alone() -> Iterator[None]:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     desk = Desk(tmp_path_factory.mktemp("prepare"))
     desk.fill()
-    typed(*desk.words("-q"))
+    assert in_a_process(*desk.words("-q")) == (0, "", "")
     return desk
 
 

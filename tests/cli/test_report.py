@@ -42,7 +42,7 @@ def page(hostile: Path) -> ReportPage:
 
 
 def test_it_says_what_was_run_and_what_failed_byte_for_byte(
-    run: Run, hostile: Path, page: ReportPage
+    process: Run, hostile: Path, page: ReportPage
 ) -> None:
     assert SCRIPT in page.texts("option")
     assert "<script>alert" not in page.source
@@ -56,7 +56,7 @@ def test_it_says_what_was_run_and_what_failed_byte_for_byte(
     assert "10.1007/978-3-030-00928-1_24" in page.texts("pre", id="citation-text")[0]
     before = (hostile / "report.html").read_bytes()
     (hostile / "report.html").unlink()
-    assert run("report", hostile).well
+    assert process("report", hostile).well
     assert (hostile / "report.html").read_bytes() == before
 
 

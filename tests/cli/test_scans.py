@@ -124,11 +124,11 @@ def test_a_volume_costs_at_most_twice_its_size_in_float32(
 # ── apply ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_inverse_gives_the_image_back(run: Run, scan: Path, target: Path) -> None:
+def test_the_inverse_gives_the_image_back(run: Run, process: Run, scan: Path, target: Path) -> None:
     there, back, record = (scan.with_name(name) for name in ("a.nii.gz", "b.nii.gz", "a.json"))
     assert run("normalise", scan, "--to", target, "-o", there).well
     command = ("apply", there, "--map", record, "--inverse", "-o", back)
-    assert run(*command).well
+    assert process(*command).well
     assert np.abs(voxels_of(back) - SCAN).max() < 1e-5 * SPAN  # only rounding to float32
     made = record_of(back)
     assert made["command"] == ["ndflow", *map(str, command)]
@@ -158,7 +158,9 @@ def test_voxels_that_were_kept_outside_are_undone_with_the_same_mask(
 # ── fit and reference ────────────────────────────────────────────────────────────────────────────
 
 
-def test_masks_and_weights_belong_to_the_sources_in_order(run: Run, tmp_path: Path) -> None:
+def test_masks_and_weights_belong_to_the_sources_in_order(
+    run: Run, process: Run, tmp_path: Path
+) -> None:
     heads = [head(number, gain=1 + number) for number in range(3)]
     images = [save(tmp_path / f"scan{n}.nii.gz", voxels) for n, voxels in enumerate(heads)]
     model, output, lesion = tmp_path / "m.json", tmp_path / "r.json", radii() < 0.2
@@ -167,7 +169,7 @@ def test_masks_and_weights_belong_to_the_sources_in_order(run: Run, tmp_path: Pa
     lesions = [save(tmp_path / f"l{n}.nii", lesion.astype(np.uint8)) for n in range(2)]
     assert run("fit", images[1], "-o", model).well
     command = ("reference", images[0], model, images[2], "-o", output, "--weights", 1, 0.5, 3)
-    assert run(*command, "--mask", *masks, "--exclude", *lesions).well
+    assert process(*command, "--mask", *masks, "--exclude", *lesions).well
     mixtures = [
         fitted(heads[0], insides[0] & ~lesion).mixture,
         fitted(heads[1]).mixture,
