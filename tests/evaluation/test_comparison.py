@@ -158,6 +158,20 @@ def test_distances_between_histograms_are_those_of_scipy(
             assert several["fitness"][condition,][measure] == pytest.approx(median, rel=1e-12)
 
 
+def test_distances_of_sites_are_those_of_the_quantiles_of_their_voxels(
+    several: Rows, truth: dict[str, Truth]
+) -> None:
+    for condition, one in truth.items():
+        scans = one.quantiles.reshape(3, 4, -1)  # of each site
+        sites = scans.mean(axis=1)
+        between = np.mean([np.abs(sites[a] - sites[b]).mean() for a, b in ((0, 1), (0, 2), (1, 2))])
+        within = np.abs(scans - sites[:, np.newaxis]).mean()
+        row, base = several["sites"][condition,], several["sites"]["affine",]
+        for name, expected in (("between", between), ("within", within)):
+            assert row[name] == pytest.approx(expected, rel=5e-3)
+            assert row[f"{name}_share"] == pytest.approx(float(row[name]) / float(base[name]))
+
+
 def forest(features: Callable[[Sequence[int]], Array]) -> Array:
     """Return predicted probabilities of sites; features are made from the training fold."""
     from sklearn.ensemble import RandomForestClassifier

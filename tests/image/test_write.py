@@ -11,6 +11,7 @@ from files_on_disc import SHAPE, VOXELS, each_format, loaded, rigid, saved
 from nibabel.nifti1 import Nifti1Extension, Nifti1Image
 from nibabel.nifti2 import Nifti2Image
 from numpy.typing import NDArray
+from phantoms import nifti
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
@@ -73,6 +74,13 @@ def test_geometry_and_header_are_kept(tmp_path: Path, source: str, target: str) 
     assert (float(after.header["cal_min"]), float(after.header["cal_max"])) == (0.0, 0.0)
     contents = [e.content.rstrip(b"\0") for e in after.header.extensions]
     assert contents == [b"kept", bytes(range(1, 100))]
+
+
+def test_new_voxels_do_not_have_the_scaling_of_the_old(tmp_path: Path) -> None:
+    (tmp_path / "x.nii").write_bytes(nifti(VOXELS, scl_slope=2.0, scl_inter=10.0))
+    volume = read_volume(tmp_path / "x.nii")
+    write_volume(tmp_path / "y.nii", volume, [volume.values(volume.flat)])
+    assert np.array_equal(loaded(tmp_path / "y.nii").get_fdata(), 2.0 * VOXELS + 10)
 
 
 # ── types ────────────────────────────────────────────────────────────────────────────────────────

@@ -103,6 +103,8 @@ def test_a_range_lies_between_the_outer_percentiles(model: Any, ends: tuple[floa
     # The distribution function by hand, not with the method of the mixture.
     shares = [float(np.sum(density.weights * stats.norm.cdf((end - means) / sds))) for end in ends]
     assert shares == pytest.approx([0.001, 0.999], abs=1e-9)
+    own = read(model).model.mixture.means[:, 0]
+    assert np.array_equal(means.argsort(), own.argsort())  # what is bright stays bright
 
 
 def test_what_cannot_be_a_target_is_refused(tmp_path: Path) -> None:

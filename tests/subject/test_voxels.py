@@ -30,6 +30,7 @@ from ndflow.subject.voxels import (
 # ── which count ──────────────────────────────────────────────────────────────────────────────────
 
 INNER, LESION = radii() < 0.8, radii() < 0.3
+NOISE = np.random.default_rng(3).random(SHAPE)
 
 
 def read(*parts: Any) -> tuple[Voxels, Counted]:
@@ -69,6 +70,16 @@ def test_voxels_far_out_and_not_finite_are_counted_apart() -> None:
     assert "2 voxels NaN or infinite" in warning
 
 
+def test_channels_count_together_where_all_are_finite() -> None:
+    other = np.where(radii() < 0.95, np.where(SCAN, SCAN + NOISE, 0), np.nan)
+    voxels, found = read({"T1w": SCAN, "FLAIR": other}, None, LESION)
+    inside = (SCAN != 0) & np.isfinite(other)
+    assert np.array_equal(voxels.inside[:], inside.reshape(-1, order="F"))
+    used = (inside & ~LESION).T
+    assert np.array_equal(voxels.rows(), np.stack([SCAN.T[used], other.T[used]], axis=1))
+    assert found.counts.excluded == np.count_nonzero(inside & LESION)
+
+
 TWO_VALUES = np.where(SCAN > 500, 2, SCAN > 0).astype(np.int16)
 REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "one value": ((np.full((9, 9, 9), 7),), "100% of the voxels used have the value 7"),
@@ -94,7 +105,6 @@ def test_what_cannot_be_a_scan_is_refused(what: str) -> None:
 
 # ── where a map takes them ───────────────────────────────────────────────────────────────────────
 
-NOISE = np.random.default_rng(3).random(SHAPE)
 KINDS: dict[str, NDArray[Any]] = {
     "int16": SCAN,
     "negative, big-endian int16": np.where(SCAN, SCAN - 3000, 0).astype(">i2"),
