@@ -90,8 +90,10 @@ def test_every_scan_becomes_an_image_and_a_mask_on_its_own_grid(undisturbed: Des
         given = voxels_of(undisturbed.folder / f"mask{number}.nii.gz")
         assert np.array_equal(voxels_of(mask), given)
         assert voxels_of(mask, None).dtype == np.uint8
-    lesion = voxels_of(undisturbed.out / f"{ANAT}_label-lesion_mask.nii.gz")
-    assert np.array_equal(lesion, voxels_of(undisturbed.folder / "lesion.nii.gz"))
+    names = {"lesion": "lesion_mask"} | {t: f"{t.upper()}_probseg" for t in ("csf", "gm", "wm")}
+    for name, ending in names.items():
+        made = voxels_of(undisturbed.out / f"{ANAT}_label-{ending}.nii.gz")
+        assert np.array_equal(made, voxels_of(undisturbed.folder / f"{name}.nii.gz"))
 
 
 def test_tables_and_records_say_what_was_done(undisturbed: Desk) -> None:

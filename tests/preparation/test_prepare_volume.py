@@ -17,7 +17,8 @@ from scipy import ndimage
 from ndflow._version import PREPARATIONS, versions
 from ndflow.errors import FileError
 from ndflow.image.read import read_volume
-from ndflow.preparation.registration import halved_anatomy, interpolated
+from ndflow.preparation import volume as volume_module
+from ndflow.preparation.registration import WarpedTemplate, halved_anatomy, interpolated
 from ndflow.preparation.volume import prepare_volume
 
 pytest.importorskip("picsl_greedy")
@@ -150,6 +151,29 @@ def test_steps_can_be_left_out():
     np.testing.assert_array_equal(found.corrected, SMALL.stored)
     assert (found.tissues, found.measures.field, found.measures.tissues_ml) == (None, None, None)
     assert found.measures.brain_ml == pytest.approx((AWAY < 3).sum() / 1000)
+
+
+def test_what_is_found_on_the_working_grid_reaches_the_scan(monkeypatch):
+    def field(coarse, lesion):
+        assert lesion.any()
+        return np.full_like(coarse.values, 0.5)
+
+    def template(coarse, lesion):
+        assert lesion.any()
+        assert coarse.values.max() < 100 / np.exp(0.5)
+        gm, wm = (np.full_like(coarse.values, share) for share in (0.3, 0.5))
+        return WarpedTemplate(gm, wm, 1.0, 1.0, np.eye(4))
+
+    def tissues(values, brain, expected, lesion):
+        assert np.array_equal(lesion, AWAY < 3)
+        return expected * brain
+
+    for name, stub in {"log_bias_field": field, "register_template": template}.items():
+        monkeypatch.setattr(volume_module, name, stub)
+    monkeypatch.setattr(volume_module, "segment", tissues)
+    found = prepare_volume(SMALL, AWAY < 9, lesion=AWAY < 3)
+    np.testing.assert_allclose(found.corrected, SMALL.stored / np.exp(0.5), rtol=1e-6)
+    np.testing.assert_allclose(found.tissues[:, 10, 10, 5], [0.2, 0.3, 0.5], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
