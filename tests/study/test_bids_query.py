@@ -228,10 +228,13 @@ def test_a_derived_file_has_no_entity_that_the_scan_lacks(
     root = dataset(tmp_path / "set", *anat(f"{scan}_T1w"))
     kinds = ("desc-brain_mask", "label-lesion_mask", "label-GM_probseg")
     derived = anat(*(f"{name}_{kind}" for name in stored for kind in kinds))
-    (found,) = find(root, "T1w", dataset(tmp_path / "prep", "sub-01/x", *derived))
-    files = (found.mask, found.lesion, found.tissues.gm)
-    for file, kind in zip(files, kinds, strict=True):
-        assert ends([file], kind) == [expected]
+    flat = [f"sub-01/anat/{Path(one).name}" for one in derived]  # without folders of sessions
+    for number, stored in enumerate((derived, flat)):
+        folder = dataset(tmp_path / f"prep{number}", "sub-01/x", *stored)
+        (found,) = find(root, "T1w", folder)
+        files = (found.mask, found.lesion, found.tissues.gm)
+        for file, kind in zip(files, kinds, strict=True):
+            assert ends([file], kind) == [expected]
 
 
 def test_derived_masks_take_precedence_over_those_beside_the_image(tmp_path: Path) -> None:

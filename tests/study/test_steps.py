@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
-from phantoms import head, save
+from phantoms import head, radii, save
 from studies import SMALL, edit
 
 from ndflow.errors import FileError
@@ -116,6 +117,13 @@ def test_neither_the_name_of_a_file_nor_settings_without_effect_count(bench: Ben
         assert bench.fit(scan, **more).kept
         assert bench.normalise(scan, **more).kept
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_images_are_kept_beside_a_lesion_that_did_not_change(bench: Bench) -> None:
+    lesion = save(bench.study.folder.with_name("lesion.nii"), (radii(SMALL) < 0.3).astype(np.uint8))
+    scan = replace(bench.scan, lesion=str(lesion))
+    for kept in (False, True):
+        assert (bench.fit(scan).kept, bench.normalise(scan).kept) == (kept, kept)
 
 
 @pytest.mark.parametrize(
