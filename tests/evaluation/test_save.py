@@ -53,6 +53,10 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     assert not (tmp_path / "covariate.tsv").exists()
     assert (tmp_path / "mine.txt").exists()
     assert "covariate.tsv" not in read_json(tmp_path / "evaluation.json")["outputs"]
+    (tmp_path / "covariate.tsv").write_text("mine")
+    with pytest.raises(FileError, match="was not written by ndflow"):
+        ndflow.evaluate(flow, output=tmp_path, covariate="age", force=True, **QUICK)
+    assert (tmp_path / "covariate.tsv").read_text() == "mine"
 
 
 def test_a_figure_that_cannot_be_drawn_is_named(

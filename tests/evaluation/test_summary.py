@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ndflow.evaluation.comparison import Comparison, Condition
-from ndflow.evaluation.summary import sections, verdict
+from ndflow.evaluation.summary import overview, sections, verdict
 from ndflow.evaluation.tables import tables
 
 
@@ -16,6 +16,14 @@ def test_only_studies_are_marked_as_better_than_the_alignment(comparison: Compar
     marked = {row[0]: {"*", "†"} & set("".join(row[1:])) for row in first.rows}
     assert marked["unnormalised"] == marked["affine"] == set()
     assert marked["flow"]
+
+
+def test_the_overview_shows_means_over_tissues(comparison: Comparison) -> None:
+    made = tables(comparison)
+    head, *lines = (line.split() for line in overview(made).splitlines())
+    for line in lines[1:3]:
+        sds = [row["sd"] for row in made["tissue"] if row["condition"] == line[0]]
+        assert line[head.index("tissues")] == f"{np.mean(sds):.3g}"
 
 
 def said(comparison: Comparison, *covariates: str) -> str:

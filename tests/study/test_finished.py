@@ -12,9 +12,19 @@ from studies import read_json
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation.comparison import shared_scans
+from ndflow.files.stream import FileHash
+from ndflow.image.read import read_volume
 from ndflow.options import Options
-from ndflow.study.finished import FinishedStudy, read_finished, results_fingerprint
-from ndflow.subject.records import MapRecord
+from ndflow.study.finished import (
+    FinishedStudy,
+    page_fingerprint,
+    read_finished,
+    read_results,
+    refuse_other_image,
+    refuse_other_inputs,
+    results_fingerprint,
+)
+from ndflow.subject.records import MapRecord, ScanModel
 
 Runs = Callable[..., Any]
 
@@ -66,6 +76,27 @@ def test_the_fingerprint_of_results_changes_with_any_of_them(study: Runs, copied
         copied / "maps" / "scan0.json", force=True
     )
     assert results_fingerprint(copy.study) != results_fingerprint(first.study)
+    before = page_fingerprint(copied)
+    (copied / "failures.tsv").touch()
+    assert page_fingerprint(copied) != before
+
+
+def test_a_density_or_an_input_of_another_scan_is_refused(copied: Path) -> None:
+    (run,) = read_finished([copied])
+    one, two = (run.study.paths(scan) for scan in run.study.scans[:2])
+    record = read_results(one).record
+    refuse_other_inputs(one, record, record.inputs)
+    for what in ("image", "mask"):
+        read = {**record.inputs, what: (FileHash("other.nii", "0" * 64),)}
+        with pytest.raises(FileError, match=f"other.nii: not the {what} that"):
+            refuse_other_inputs(one, record, read)
+    refuse_other_image(record, read_volume(one.image))
+    with pytest.raises(FileError, match="not the image that the study wrote"):
+        refuse_other_image(record, read_volume(two.image))
+    model = replace(ScanModel.read(one.model), mixture=ScanModel.read(two.model).mixture)
+    model.write(one.model, force=True)
+    with pytest.raises(FileError, match="not the model that"):
+        read_results(one)
 
 
 # ── the same scans in several studies ─────────────────────────────────────────────────────────────
