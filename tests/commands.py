@@ -127,6 +127,13 @@ def wait_for_output(child: "subprocess.Popen[str]", folder: Path, pattern: str) 
         time.sleep(0.001)
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120  # far longer than it takes
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size

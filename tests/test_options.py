@@ -51,17 +51,3 @@ def test_expert_options_are_read_from_words() -> None:
     found = expert_options(words)
     assert [*found.values()] == ["cramer", ("3", "weight<0.02"), 1000.0, 7]
     assert Options(**found).landmarks == 7
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["objective"], "--set objective: give NAME=VALUE"),
-        (["dtype=int16"], "--set dtype=int16: give NAME=VALUE"),  # has an option of its own
-        (["average=density"], "--set average=density: give NAME=VALUE"),  # of another step
-        (["landmarks=many"], "landmarks must be a number, not 'many'"),
-    ],
-)
-def test_words_that_are_no_expert_options_are_refused(words: list[str], message: str) -> None:
-    with pytest.raises(InvalidValueError, match=message):
-        expert_options(words, "fit", "match", "write")

@@ -36,6 +36,10 @@ reference -o {json} → SOURCES
 {normalise} --set effective-count=nan → effective_count
 {normalise} --set effectivecount=5 → effectivecount=5 | effective-count
 {normalise} --set max-bytes=100 → {scan} | max-bytes
+{normalise} --set landmarks=many → landmarks | 'many'
+{normalise} --set objective → NAME=VALUE
+{normalise} --set dtype=int16 → NAME=VALUE
+fit {scan} -o {json} --set average=density → NAME=VALUE
 {normalise} -j 0 → jobs
 {normalise} --to-mask {mask} → --to-mask
 {normalise} --mask {mask} {mask} → --mask
@@ -88,6 +92,9 @@ cohort {table} {out} --dtype uint8 → --range 0 255
 cohort {table} {out} --balance iq → iq | age
 cohort {table} {out} --proportions tissue --mode site → tissue
 cohort {table} {out} --method nyul --mode site → --mode site
+cohort {table} {out} --method affine --set solver=rk4 → solver
+cohort {table} {out} --proportions tissue → row 2 | csf, gm and wm
+cohort {table} {out} -j 0 → jobs
 cohort {table} {out} --tissues none → --prepare
 cohort {table} {out} --channels T1w T1w → twice
 cohort {table} {out} --channels T1w FLAIR → T1w

@@ -6,14 +6,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import Run, in_the_background, typed
+from commands import Run, in_the_background, typed, wait_until
 from phantoms import head, save
 from studies import SMALL, results_of, snapshot
 
@@ -140,13 +140,6 @@ def alive(session: int) -> dict[int, str]:
             if int(own) == session and state not in "ZX":
                 found[int(folder.name)] = (folder / "cmdline").read_text()
     return found
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120  # far longer than it takes
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def walk(folder: Path) -> Iterator[Path]:

@@ -75,8 +75,6 @@ def test_wrong_choices_are_refused_before_anything_is_made(desk: Desk, tmp_path:
     runs = [desk.run("flow"), desk.run("nyul", method="nyul")]
     with pytest.raises(InvalidValueError, match="--output"):
         ndflow.evaluate(runs)
-    with pytest.raises(FileError, match="holds no study"):
-        ndflow.evaluate(desk.folder, output=tmp_path / "new")
     for wrong in ({"trees": 0}, {"seed": -1}, {"permutations": -1}, {"covariate": "height"}):
         with pytest.raises(InvalidValueError, match=next(iter(wrong))):
             ndflow.evaluate(runs, output=tmp_path / "new", **wrong)  # type: ignore[arg-type]

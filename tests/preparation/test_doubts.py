@@ -46,10 +46,3 @@ CASES: dict[str, tuple[Measures, set[str]]] = {
 def test_failures_are_flagged_and_good_scans_are_not(name: str) -> None:
     measures, expected = CASES[name]
     assert {doubt.kind for doubt in preparation_doubts(measures)} == expected
-
-
-def test_the_text_names_the_numbers() -> None:
-    wrong = replace(HEAD, tissues_ml=(300.0, 1000.0, 100.0), field=(0.4, 2.1))
-    texts = " ".join(doubt.text for doubt in preparation_doubts(wrong))
-    assert "7% of the brain is WM" in texts
-    assert "0.40 to 2.10" in texts

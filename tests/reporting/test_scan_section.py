@@ -40,6 +40,9 @@ def test_a_normal_scan_has_the_densities_of_the_normal_distribution() -> None:
     np.testing.assert_allclose(found["map"], 500 + 125 * (x - 300) / 40, rtol=5e-3)
     np.testing.assert_allclose(found["alignment"], found["map"], rtol=5e-3)
     assert len({len(values) for values in found.values()}) == 1
+    for law, condition in ((RAW, "raw"), (stats.norm(), "aligned"), (TARGET, "result")):
+        at, density = summary().curves[condition]
+        np.testing.assert_allclose(density, law.pdf(at), rtol=1e-6)
 
 
 def test_the_histogram_is_that_of_the_voxels_not_of_the_mixture() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import typed
+from commands import typed, wait_until
 from phantoms import head, save
 from studies import SMALL, results_of
 
@@ -44,19 +44,12 @@ def cluster(folder: Path, workers: int) -> Iterator[Path]:
         for command in commands:
             how: dict[str, Any] = {"stdout": log, "stderr": log, "cwd": folder}
             processes.append(subprocess.Popen(command, start_new_session=True, **how))
-            wait(file.exists)
+            wait_until(file.exists)
         yield file
         for process in reversed(processes):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def wait(ready) -> None:
-    end = time.monotonic() + 60
-    while not ready():
-        assert time.monotonic() < end, "the cluster does not start"
-        time.sleep(0.1)
 
 
 @pytest.mark.slow

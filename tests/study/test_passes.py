@@ -2,21 +2,14 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
 from studies import positive
 
-from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Subject
 from ndflow.options import Options
-from ndflow.study.plan import Study
-from ndflow.study.run import check_study
 from ndflow.transport import align
 
 Runs = Callable[..., Any]
@@ -60,25 +53,3 @@ def test_a_scale_changes_the_units_and_nothing_else(study: Runs) -> None:
         np.testing.assert_allclose(plain.after(name)[inside], expected[inside], atol=1e-3)
         assert not plain.after(name)[~inside].any()
     assert plain.summary.doubts_of == standard.summary.doubts_of
-
-
-# ── before any work ───────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("change", "settings", "message"),
-    [
-        ({"site": None}, {"options": Options(mode="site")}, r"its site is not known \(row 3\)"),
-        ({}, {"options": Options(proportions="tissue")}, r"not all of its tissues .* \(row 2\)"),
-        ({}, {"options": Options(mode="site", method="nyul")}, "by site"),
-        ({}, {"options": Options(method="affine", solver="rk4")}, "solver is not an option of"),
-        ({}, {"jobs": 0}, "jobs"),
-    ],
-)
-def test_what_stands_in_the_way_is_said_before_any_work(
-    scans: list[Subject], tmp_path: Path, change: Any, settings: Any, message: str
-) -> None:
-    plan = Study(tmp_path / "out", [scans[0], replace(scans[1], **change)], **settings)
-    with pytest.raises((FileError, InvalidValueError), match=message):
-        check_study(plan)
-    assert not plan.folder.exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import wait_until
 
 from ndflow.study.tasks import Task, run_in_workers, run_tasks
 
@@ -33,8 +34,8 @@ def dying(folder: Path) -> Callable[[int], int]:
         with (folder / f"{number}").open("a") as tries:
             tries.write(".")
         first = (folder / f"{number}").stat().st_size == 1
-        while number == 2 and not (folder / "3").exists():  # so that 5 is not begun when 3 dies
-            time.sleep(0.01)
+        if number == 2:
+            wait_until((folder / "3").exists)  # so that 5 is not begun when 3 dies
         if number in (3, 8) or (number == 5 and first):
             os.kill(os.getpid(), signal.SIGKILL)
         return number**2
@@ -89,21 +90,14 @@ def sleeping(folder: Path) -> Callable[[int], int]:
     return work
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120  # far longer than it takes
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_workers_are_killed_when_nobody_wants_their_results(
     tmp_path: Path, processes: Callable[[], list[int]]
 ) -> None:
     results = run_in_workers(sleeping(tmp_path), [0, 1, 2, 3], jobs=2, killed=nobody)
     assert next(results) == (0, 0)
-    wait_for(lambda: len(processes()) == 2)
+    wait_until(lambda: len(processes()) == 2)
     results.close()
-    wait_for(lambda: processes() == [])
+    wait_until(lambda: processes() == [])
 
 
 INTERRUPTED = """
@@ -152,4 +146,4 @@ def test_workers_end_with_their_process_which_prints_nothing(
     with (tmp_path / "out").open("w+") as out, (tmp_path / "err").open("w+") as err:
         code = subprocess.run(command, stdout=out, stderr=err, timeout=240, check=False).returncode
     assert (code, *((tmp_path / name).read_text() for name in ("out", "err"))) == ends
-    wait_for(lambda: processes() == [])
+    wait_until(lambda: processes() == [])

@@ -88,21 +88,8 @@ def test_densities_of_channels_are_saved_and_loaded(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "linear function": (
-        lambda goal: ndflow.fit({"T1w": ONE["T1w"], "twice": 2 * ONE["T1w"]}, joint=True)
-    ),
     "there is one image only": lambda goal: ndflow.normalise(ONE["T1w"], goal, joint=True),
-    "joint, of 2 channels": lambda goal: ndflow.normalise(ONE, goal),
-    "of T1w and FLAIR, each channel by itself": (
-        lambda goal: ndflow.normalise(ONE, ndflow.fit(TWO), joint=True)
-    ),
-    "made for T1w and FLAIR, not for FLAIR and T1w": (
-        lambda goal: ndflow.normalise(dict(reversed(ONE.items())), goal, joint=True)
-    ),
     "a channel must have a name of letters": lambda goal: ndflow.fit({"a b": 1, "c": 2}),
-    "the image FLAIR: 2 × 2 × 2 voxels, but the image T1w has 24 × 28 × 20": (
-        lambda goal: ndflow.fit({**ONE, "FLAIR": np.ones((2, 2, 2))})
-    ),
 }
 
 

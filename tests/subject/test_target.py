@@ -12,13 +12,12 @@ from phantoms import AFFINE, save
 from scipy import stats
 
 import ndflow
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import InvalidValueError
 from ndflow.options import Options
 from ndflow.subject.target import Target, check_units, in_units, read_target
 
 FIT = fitted(OTHER)
 REFERENCE = ndflow.reference([FIT.mixture])
-TWO = ndflow.GaussianMixture([1.0], np.zeros((1, 2)), np.eye(2)[np.newaxis])
 
 
 def read(to: Any, mask: Any = None, options: Options | None = None) -> Target:
@@ -105,18 +104,3 @@ def test_a_range_lies_between_the_outer_percentiles(model: Any, ends: tuple[floa
     assert shares == pytest.approx([0.001, 0.999], abs=1e-9)
     own = read(model).model.mixture.means[:, 0]
     assert np.array_equal(means.argsort(), own.argsort())  # what is bright stays bright
-
-
-def test_what_cannot_be_a_target_is_refused(tmp_path: Path) -> None:
-    for name, model in (("ref", REFERENCE), ("two", TWO), ("map", ndflow.Affine(2.0, 0.0))):
-        ndflow.save(tmp_path / f"{name}.json", model)
-    with pytest.raises(InvalidValueError, match=r"ref\.json: .*--scale standard.*--range"):
-        ndflow.normalise(OTHER, tmp_path / "ref.json", scale="target")
-    with pytest.raises(InvalidValueError, match=r"not an image.*--to-mask"):
-        read(REFERENCE, OTHER)
-    for wrong, message in (
-        (tmp_path / "two.json", r"two\.json: .*2 channels"),
-        (tmp_path / "map.json", r"map\.json: of the kind 'map'"),
-    ):
-        with pytest.raises(FileError, match=message):
-            read(wrong)
