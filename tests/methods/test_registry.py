@@ -168,7 +168,6 @@ def test_the_map_of_a_scan_joins_its_landmarks(method: str) -> None:
     [
         (Landmarks("quantile", [1.0, 2.0, 3.0, 5.0]), "'nyul' needs its own landmarks"),
         (Landmarks("nyul", [1.0, 2.0, 3.0]), "4 landmarks cannot be joined to 3; use a reference"),
-        (None, "'nyul' needs its own landmarks"),
     ],
 )
 def test_landmarks_that_do_not_correspond_are_not_joined(

@@ -173,8 +173,6 @@ DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
         {"mixture": ONE.to_dict() | {"weights": [-1.0, 1.0, 0.5, 0.5]}},
         "not a valid mixture: .*weights",
     ),
-    "a format of the future": ({"version": 3}, "version is 3, but"),
-    "another program's": ({"format": "other"}, "not a model of ndflow"),
 }
 
 

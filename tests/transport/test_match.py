@@ -114,7 +114,6 @@ def test_a_blurred_match_can_lead_out_of_a_poor_one():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"regularisation": -1.0}, "regularisation must be zero or a positive number"),
         ({"frozen": [2]}, "frozen must lie between 0 and 1, not 2"),
         ({"frozen": [True, False]}, "frozen"),  # a mask is not a list of indices
         ({"blurs": (0.0,)}, "each of blurs"),
