@@ -271,8 +271,8 @@ class Scanner(NamedTuple):
 
 SCANNERS = (
     Scanner("Ashford", (0.01, 0.28, 0.66, 0.87, 1.08), gain=800, bias=0.02, noise=0.012),
-    Scanner("Brindle", (0.05, 0.38, 0.75, 0.90, 1.01), gain=400, bias=0.03, noise=0.018),
-    Scanner("Corley", (0.02, 0.14, 0.47, 0.90, 1.35), gain=1500, bias=0.025, noise=0.015),
+    Scanner("Brindle", (0.03, 0.32, 0.73, 0.90, 1.03), gain=400, bias=0.03, noise=0.018),
+    Scanner("Corley", (0.00, 0.24, 0.55, 0.90, 1.22), gain=1500, bias=0.025, noise=0.015),
 )
 
 
