@@ -73,7 +73,7 @@ def test_scans_that_fail_are_listed_and_the_others_are_done(run: Run, five: Site
     scans = [five.folder / row["image"] for row in five.rows]
     assert run("cohort", table, out).code == 0
     kept = scans[1].read_bytes()
-    scans[0].unlink()
+    scans[0].write_bytes(b"")
     scans[1].write_bytes(kept[:-200])
     save(scans[3], np.full(SMALL, 7, np.int16))
     ran = run("cohort", table, out)
@@ -97,11 +97,23 @@ def test_scans_that_fail_are_listed_and_the_others_are_done(run: Run, five: Site
 
 
 def test_progress_is_shown_on_a_terminal_and_hides_no_errors(five: SiteStudy) -> None:
-    (five.folder / "s1.nii.gz").unlink()
+    (five.folder / "s1.nii.gz").write_bytes(b"")
     ran = on_a_terminal("cohort", five.folder / "all.tsv", five.folder.parent / "out")
     assert ran.code == 1
     assert "s1.nii.gz" in re.sub(r"\s+", "", ran.err)
     assert all(part in ran.err for part in ("fit", "5/5", "normalise", "4/4", "\x1b["))
+
+
+def test_files_that_are_missing_are_counted_before_any_work(run: Run, five: SiteStudy) -> None:
+    for name in ("s1", "s4"):
+        (five.folder / f"{name}.nii.gz").unlink()
+    for words in ([], ["--dry-run"]):
+        ran = run("cohort", five.folder / "all.tsv", five.folder.parent / "out", *words)
+        path = five.folder / "s1.nii.gz"
+        cause = f"2 of 5 images not found, such as {path} (row 3)"
+        message = f"{five.folder / 'all.tsv'}: {cause}; paths are relative to {five.folder}"
+        assert ran == (2, "", f"error: {message}\n")
+        assert not (five.folder.parent / "out").exists()
 
 
 def apart(folder: Path, rows: list[dict[str, str]]) -> float:

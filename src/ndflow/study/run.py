@@ -194,6 +194,7 @@ def assemble(
     asked : what is asked of it.
     within : the folder of several studies that this is one of.
     """
+    listing.refuse_missing()
     naming: table.Naming = table.plain_names
     given = asked.reference
     given = full_name(given) if given is not None and is_builtin(given) else given
@@ -259,6 +260,7 @@ def assemble_preparation(
     preparing, options : what the user chose.
     jobs, scheduler : see `Study`.
     """
+    listing.refuse_missing()
     scans = table.named(listing.subjects)
     study = Study(folder, scans, options, None, jobs, scheduler, listing.table, root=listing.root)
     return as_preparation(study, preparing)

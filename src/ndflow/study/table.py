@@ -85,6 +85,21 @@ class Listing:
                 hint = "write one site in one way, and let others differ in more than case"
                 raise FileError(scan.path, cause, hint)
 
+    def refuse_missing(self) -> None:
+        """Refuse a table that names files that are not there."""
+        named = [
+            (column, files[0], scan.origin)
+            for scan in self.subjects
+            for column, files in scan.files(tissues=True).items()
+        ]
+        lost = [one for one in named if self.table and not os.path.lexists(one[1])]
+        if self.table and lost:
+            column, path, row = lost[0]
+            count = f"{sum(one[0] == column for one in lost)} of {len(self.subjects)}"
+            what = f"{column}s" if column in FILES[:2] else f"{column} files"
+            cause = f"{count} {what} not found, such as {path} ({row})"
+            raise FileError(self.table, cause, f"paths are relative to {self.root}")
+
     def alone(self, channel: str) -> Listing:
         """Return the same with one of several channels only."""
         subjects = [subject.alone(channel) for subject in self.subjects]
