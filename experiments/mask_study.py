@@ -22,7 +22,7 @@ from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.population import reference
 from ndflow.study.checks import odd_scans
-from ndflow.subject.doubts import density_distance, unlike_reference
+from ndflow.subject.doubts import density_distance, image_doubts
 from ndflow.subject.fit import fit_subject
 from ndflow.subject.records import ScanModel
 
@@ -172,7 +172,7 @@ def against_references(scans: Sequence[Subject], right: Models, others: dict[str
 
 def report(title: str, models: Sequence[ScanModel], target: GaussianMixture) -> None:
     apart = [density_distance(model.mixture, target) for model in models]
-    unlike = sum(bool(unlike_reference(model.mixture, target)) for model in models)
+    unlike = sum(bool(image_doubts("", mixture=one.mixture, reference=target)) for one in models)
     print(f"{title:40s} {span(apart)}  {unlike} of {len(models)}")
 
 

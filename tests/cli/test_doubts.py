@@ -47,9 +47,41 @@ def test_fit_and_reference_pass_doubts_on(run: Run, tmp_path: Path) -> None:
     (line,) = warnings_of(run("fit", spike, "-o", model))
     assert line.startswith(f"warning: {spike}: poor fit: the mixture deviates")
     assert [doubt["kind"] for doubt in read_json(model)["doubts"]] == ["poor fit"]
-    (again,) = warnings_of(run("reference", model, normal, "-o", tmp_path / "reference.json"))
-    assert again == line.replace(str(spike), str(model))
-    assert again in warnings_of(run("normalise", normal, "--to", model, "-o", tmp_path / "o.nii"))
+    average = tmp_path / "reference.json"
+    again, few = warnings_of(run("reference", model, normal, "-o", average))
+    assert again.startswith(f"warning: poor fit: 1 of 2 scans ({model}): look for ")
+    assert few.startswith(f"warning: {average}: few scans: the reference is the average of 2 scans")
+    ran = run("normalise", normal, "--to", average, "-o", tmp_path / "o.nii")
+    assert few in warnings_of(ran)
+    assert record_of(tmp_path / "o.nii")["target"]["doubts"][0]["kind"] == "few scans"
+    ran = run("normalise", normal, "--to", model, "-o", tmp_path / "o.nii", "--force")
+    assert line.replace(str(spike), str(model)) in warnings_of(ran)
+
+
+def test_what_was_normalised_before_is_noticed_unless_it_was_undone(
+    run: Run, tmp_path: Path
+) -> None:
+    scan, aim = (
+        save(tmp_path / f"{n}.nii", odd("normal", seed)) for n, seed in (("a", 1), ("b", 2))
+    )
+    first, back, out = (tmp_path / name for name in ("first.nii", "back.nii", "out.nii"))
+    assert warnings_of(run("normalise", scan, "--to", aim, "-o", first)) == []
+    for words in (
+        ("normalise", first, "--to", aim),
+        ("apply", first, "--map", tmp_path / "first.json"),
+    ):
+        (line,) = warnings_of(run(*words, "-o", out, "--force"))
+        assert line.startswith(f"warning: {first}: already normalised: ndflow has ")
+    undo = ("apply", first, "--map", tmp_path / "first.json", "--inverse", "-o", back)
+    assert (
+        warnings_of(run(*undo))
+        == warnings_of(run("normalise", back, "--to", aim, "-o", out, "--force"))
+        == []
+    )
+    table = write_tsv(tmp_path / "t.tsv", [{"image": name} for name in ("a.nii", "b.nii")])
+    run("cohort", table, tmp_path / "study", "-q")
+    again = ("cohort", tmp_path / "study" / "images", tmp_path / "again", "--no-report")
+    assert "already normalised: 2 of 2 scans" in run(*again).err
 
 
 def test_a_study_counts_its_doubts_in_one_line_per_kind_and_in_its_report(

@@ -115,7 +115,7 @@ CASES: list[tuple[str, dict[str, bool], dict[str, Any], dict[str, Any]]] = [
     ("whole head", NONE, {"noise": 0.11}, {"noise": 0.1}),
     ("mask too wide", GIVEN, {"volume": 2001.0}, {"volume": 2000.0}),
     ("mask too wide", GIVEN, {"rim": 0.49}, {"rim": 0.5, "noise": 0.9}),
-    ("mask too wide", NONE, {"rim": 0.49}, {"rim": 0.5}),
+    ("no mask", NONE, {"rim": 0.49}, {"rim": 0.5}),
     ("mask too wide", FOUND, {"rim": 0.39}, {"rim": 0.4}),
     ("mask too small", GIVEN, {"volume": 599.0}, {"volume": 600.0}),
     ("mask too small", GIVEN, {"volume": 50.0}, {"volume": 50.0, "field_of_view": 1999.0}),

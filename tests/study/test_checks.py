@@ -10,36 +10,8 @@ from scipy import stats
 from ndflow.density import GaussianMixture
 from ndflow.image.mask_doubts import MaskFigures
 from ndflow.image.subject import Subject
-from ndflow.study.checks import (
-    OTHER_LABELS,
-    Compared,
-    compared_doubts,
-    labeller_doubts,
-    odd_scans,
-)
+from ndflow.study.checks import OTHER_LABELS, labeller_doubts, odd_scans, site_doubts
 from ndflow.subject.records import ScanModel
-
-# ── one scan among others ─────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("scan", "kinds"),
-    [
-        (Compared(1e-2, 100_000, "A"), ["unusual divergence"]),
-        (Compared(1e-5, 30_000, "A"), ["few voxels"]),
-        (Compared(None, 4_000, "B"), ["few voxels"]),
-        (Compared(9e-5, 100_000, "A"), []),  # more than usual, but negligible
-        (Compared(None, 50_000, "A"), []),
-        (Compared(1e-5, 12_000, "B"), []),  # another site, perhaps with larger voxels
-        (Compared(), []),
-    ],
-)
-def test_a_scan_is_doubtful_if_it_is_unusual_among_others(scan: Compared, kinds: list[str]) -> None:
-    others = {f"o{number}": Compared(1e-5, 100_000, "A") for number in range(8)}
-    found = compared_doubts(others | {"s": scan})
-    assert [doubt.kind for doubt in found.pop("s", ())] == kinds
-    assert found == {}
-
 
 # ── scans unlike the others ───────────────────────────────────────────────────────────────────────
 
@@ -97,7 +69,31 @@ def test_a_scan_is_compared_with_its_site() -> None:
 def test_densities_are_compared_with_the_others_and_the_reference() -> None:
     scans, models = study("A")
     models["A2"] = replace(models["A2"], mixture=INVERTED)
-    assert kinds(scans, models) == {"A2": ["unlike the others", "unlike the reference"]}
+    assert kinds(scans, models) == {"A2": ["unlike the reference"]}  # so unlike the others, too
+    scans[2] = replace(scans[2], images={"T1w": "a_FLAIR.nii"})
+    (doubt,) = odd_scans(scans, models, BRAIN, ["T1w"])["A2"]
+    assert doubt.kind == "other contrast"  # which explains the rest
+    models["A2"] = replace(models["A2"], mixture=BRAIN.transformed([[1.0]], [0.0]))
+    assert not odd_scans(scans, models, BRAIN, ["FLAIR"])
+
+
+@pytest.mark.parametrize(
+    ("counts", "kinds"),
+    [
+        ({"NKS": 1, "NSK": 24}, ["site names"]),  # two letters in each other's place
+        ({"NS": 1, "NSK": 24}, []),  # too short to tell
+        ({"NSKA": 1, "NSK": 5}, ["site names"]),
+        ({"NSKA": 2, "NSK": 24}, []),  # two scans are no slip
+        ({"NSKA": 1, "NSK": 4}, []),
+        ({"Site 1": 1, "Site 2": 24}, []),  # numbers differ on purpose
+        ({"Site_1": 9, "site 1": 24}, ["site names"]),
+        ({"KIEL": 1, "NSK": 24}, []),
+    ],
+)
+def test_sites_that_may_be_one_are_named(counts: dict[str, int], kinds: list[str]) -> None:
+    assert [doubt.kind for doubt in site_doubts(counts, mapped=True)] == kinds
+    assert [doubt.kind for doubt in site_doubts({"NSK": 24}, mapped=True)] == ["one site"]
+    assert not site_doubts({"NSK": 24})
 
 
 # ── tissue maps of different labellers ────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 """Covariates of scans, the weights that follow from them, and what they leave."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ndflow.study.weights import (
     OTHER_AGES,
     age_doubts,
     ages_by_site,
+    balance_doubts,
     check_balance,
     columns_of,
     scan_weights,
@@ -65,6 +67,10 @@ def test_weights_are_1_on_average_and_give_sites_the_same_mean() -> None:
         assert own is not None
         assert np.mean(own) == pytest.approx(1)
         assert np.average(ages, weights=own) == pytest.approx(found.target["age"])
+    assert balance_doubts(found, listed, ["age"]) == ()
+    few = {site: replace(own, effective=5.5) for site, own in found.sites.items()}
+    (doubt,) = balance_doubts(found._replace(sites=few), listed, ["age"])
+    assert "5.5 of 8 at A and 5.5 of 8 at B" in doubt.text
 
 
 def test_a_scan_whose_covariate_is_not_known_has_no_part() -> None:

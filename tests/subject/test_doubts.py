@@ -17,6 +17,7 @@ from ndflow.methods.modes import Goal
 from ndflow.options import Options
 from ndflow.subject.doubts import density_distance, far_from, fit_doubts, match_doubts
 from ndflow.subject.records import ScanModel
+from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import Affine, PiecewiseLinear
 from ndflow.values import Doubt
 
@@ -52,9 +53,12 @@ def bent(low: float, high: float, slope: float) -> Solution:
 
 
 def test_a_poor_fit_is_doubtful_and_a_perfect_match_is_not() -> None:
-    (doubt,) = fit_doubts(0.08)
+    most = VoxelCounts(500, 0, 0, 0)
+    (doubt,) = fit_doubts(0.08, most)
     assert "8.0%" in str(doubt)
-    assert fit_doubts(0.02) == ()
+    assert fit_doubts(0.02, replace(most, excluded=500)) == ()
+    (doubt,) = fit_doubts(0.02, replace(most, excluded=502))
+    assert "50% of the voxels" in doubt.text
     assert kinds(PLAIN) == []
 
 
@@ -81,6 +85,15 @@ def test_slopes_count_by_the_voxels_affected_wherever_they_are(
         share, first, last = map(float, numbers)
         assert share == pytest.approx(100 * (high - low), abs=0.101)
         assert (first, last) == pytest.approx(MIXTURE.quantile([low, high]).tolist(), abs=4)
+
+
+def test_what_a_mask_adds_is_not_told_again_of_the_map() -> None:
+    wide = replace(MODEL, doubts=(Doubt("no mask", "It is dark.", "give one"),))
+    dark, bright = bent(0.0005, 0.01, 9.0), bent(0.99, 0.9995, 9.0)
+    for model, expected in ((MODEL, ["noise amplified"]), (wide, [])):
+        found = [doubt.kind for doubt in doubts(dark, model=model)]
+        assert [kind for kind in found if kind.startswith("noise")] == expected
+        assert "noise amplified" in kinds(bright, None, model)
 
 
 @settings(max_examples=25)

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,9 +25,10 @@ from ndflow.image.subject import Subject, count_by_site
 from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.finished import page_is_current
 from ndflow.study.plan import EVALUATION, FIGURES, REPORT, Study
+from ndflow.study.references import listing_doubts
 from ndflow.study.run import Summary
 from ndflow.study.tasks import FAILURES
-from ndflow.values import plural
+from ndflow.values import Doubt, plural
 
 if TYPE_CHECKING:
     from ndflow.evaluation.save import Evaluation
@@ -101,17 +102,24 @@ def conclude(
     page : what became of the report.
     again : what to do next, if that is known.
     """
-    for kind, names, hint in () if page.path else doubt_counts(summary.doubts_of):
-        count = f"{len(names)} of {plural(summary.done, 'scan')}"
-        verbosity.warn(f"{kind}: {count} ({some(names)}): {hint}")
+    if not page.path:
+        warn_of_scans(summary.doubts_of, summary.done, verbosity)
     for doubt in summary.of_study:
-        verbosity.warn(str(doubt))
+        if doubt not in listing_doubts(study):  # which were printed before any work
+            verbosity.warn(str(doubt))
     failed = len(summary.failures)
     if failed:
         count = f"{failed} of {plural(len(study.scans), 'scan')}"
         print_error(f"{count} failed; see {study.folder / FAILURES}")
     _print_lines(_lines(summary, study, page, again), verbosity)
     return (1 if summary.done else 2) if failed else page.code
+
+
+def warn_of_scans(doubts: Mapping[str, Iterable[Doubt]], scans: int, verbosity: Verbosity) -> None:
+    """Print in a line per kind which of how many scans are doubtful."""
+    for kind, names, hint in doubt_counts(doubts):
+        count = f"{len(names)} of {plural(scans, 'scan')}"
+        verbosity.warn(f"{kind}: {count} ({some(names)}): {hint}")
 
 
 def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dict[str, str | None]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ndflow.cli.console import ProgressDisplay, Verbosity, print_error
+from ndflow.cli.endings import warn_of_scans
 from ndflow.cli.options import ScanOptions
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import remove_abandoned
@@ -148,6 +149,12 @@ def run_scans(
     finally:
         if folder is not None:
             remove_abandoned(folder)  # temporary files of workers that were stopped
+    doubts = dict(pair for one in outcomes for pair in _doubts(one).items())
+    if len(tasks) > 1:
+        warn_of_scans(doubts, len(tasks), verbosity)
+    else:
+        for path, doubt in ((path, doubt) for path, own in doubts.items() for doubt in own):
+            verbosity.warn(f"{path}: {doubt}")
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
     if folder is not None:
         try:
@@ -169,14 +176,24 @@ def run_scans(
     return (0 if not failures else 1 if len(failures) < len(tasks) else 2), outcomes
 
 
-def _warnings(outcome: Outcome) -> Iterator[str]:
-    """Yield the warnings and doubts about a scan; what channels share is said of the first."""
+def _results(outcome: Outcome) -> dict[str, Any]:
+    """Return what came of each channel of a scan; of a single one, under no name."""
     found = outcome.result
-    doubts: dict[Doubt, str] = {}
-    for name, result in found.items() if isinstance(found, dict) else [("", found)]:
-        files = result.record.inputs.get(name) if name else None
-        path = files[0].file if files else outcome.scan
-        doubts = dict.fromkeys(getattr(result, "doubts", ()), path) | doubts
+    return found if isinstance(found, dict) else {"": found}
+
+
+def _warnings(outcome: Outcome) -> Iterator[str]:
+    for result in _results(outcome).values():
         yield from getattr(result, "warnings", ())
-    for doubt, path in doubts.items():
-        yield f"{path}: {doubt}"
+
+
+def _doubts(outcome: Outcome) -> dict[str, list[Doubt]]:
+    """Return the doubts about each image of a scan; what channels share is said of the first."""
+    found: dict[str, list[Doubt]] = {}
+    said: set[Doubt] = set()
+    for name, result in _results(outcome).items():
+        files = result.record.inputs.get(name) if name else None
+        own = [doubt for doubt in getattr(result, "doubts", ()) if doubt not in said]
+        found[files[0].file if files else outcome.scan] = own
+        said.update(own)
+    return found

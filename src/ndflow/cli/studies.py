@@ -30,6 +30,7 @@ from ndflow.preparation.brain import T1W
 from ndflow.study.image_folder import read_folder
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
 from ndflow.study.prepare_step import PrepareStep, contrast_of
+from ndflow.study.references import listing_doubts
 from ndflow.study.run import (
     Asked,
     assemble,
@@ -138,8 +139,8 @@ def _print_understood(study: Study, listing: Listing, verbosity: Verbosity) -> N
         for line in wrap(text, _WIDTH - len(margin), break_on_hyphens=False) or [""]:
             verbosity.note(margin + line)
             margin = " " * len(margin)
-    for warning in listing.warnings:
-        verbosity.warn(warning)
+    for warning in (*listing.warnings, *listing_doubts(study)):
+        verbosity.warn(str(warning))
 
 
 def _print_rehearsed(study: Study, verbosity: Verbosity) -> int:

@@ -57,6 +57,11 @@ TOO_SMALL = (
     "mask too small",
     "look at the mask on top of the scan: parts of the brain may be missing",
 )
+NO_MASK = (
+    "no mask",
+    "all non-zero voxels were used, or the foreground with --mask auto; give a mask of the brain "
+    "(--mask, or the column mask of the table)",
+)
 _HEAD = (
     "whole head",
     "give a mask of the brain (--mask, or the column mask of the table), or let --mask brain find "
@@ -67,6 +72,8 @@ _ZERO = (
     "check that the mask belongs to this image, and is not wider than what the image shows",
 )
 _IN_PIECES = ("mask in pieces", "look at the mask, and keep its largest piece")
+# Kinds of doubt about voxels beside the brain, which are darker than it.
+BESIDE = {kind for kind, _ in (TOO_WIDE, NO_MASK, _HEAD, _ZERO)}
 _CUT = (
     "mask touches the border",
     "check that the image shows the whole brain, and that the mask ends with it",
@@ -242,8 +249,9 @@ def _size(figures: MaskFigures, given: bool, darkest: float) -> list[tuple[tuple
         return [(_HEAD, f"{holds}, and there is noise around, so the skull was not removed")]
     found = []
     if volume >= _JUDGED and figures.rim is not None and figures.rim < darkest:
-        text = f"The outermost 4 mm of the mask have {figures.rim:.0%} of the signal inside"
-        found.append((TOO_WIDE, f"{text}, so they seem to hold bone or background"))
+        text = f"The outermost 4 mm of the voxels used have {figures.rim:.0%} of the signal inside"
+        text += ", so they seem to hold bone or background"
+        found.append((TOO_WIDE if given else NO_MASK, text))
     if volume >= _JUDGED and cut:
         found.append((_CUT, f"The mask covers {reaches}"))
     return found

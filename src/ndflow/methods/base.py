@@ -279,16 +279,6 @@ class Method(ABC):
         """
         return None
 
-    def shortcoming(self, options: Options) -> str:
-        """Return why its results may be further from the target than aligned ones, and what to try.
-
-        For a doubt about a scan.
-        """
-        return (
-            "it matches a few intensities, and what lies between them may come to lie elsewhere: "
-            "compare with --method affine"
-        )
-
     def options(self, options: Options) -> list[str]:
         """Return the choices that matter to it, in words, for the report."""
         return []

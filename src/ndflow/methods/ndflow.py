@@ -50,15 +50,6 @@ class DensityFlow(Method):
         density, choice = target_rule(options).density(source, target)
         return replace(_matched(source.mixture, density, options), target=choice)
 
-    def shortcoming(self, options: Options) -> str:
-        """Return why a match may lead away from its target, and what to try."""
-        other = "objective=cramer" if options.objective == "l2" else "regularisation=1e-4"
-        return (
-            "regularisation holds components back, and a target with other proportions of tissue "
-            f"pulls them apart; try --set {other}, a target more like the scan, or compare with "
-            "--method affine"
-        )
-
     def options(self, options: Options) -> list[str]:
         """Return the choices that matter to it, in words."""
         words = [f"objective {options.objective}", f"regularisation {options.regularisation:g}"]

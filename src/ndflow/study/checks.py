@@ -23,8 +23,10 @@ Of two sites, (1) cannot say which is the unusual one, and both are named.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -34,33 +36,16 @@ from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.density.mixture import marginal
 from ndflow.evaluation.sites import distance_between_sites, distance_within_sites
-from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
+from ndflow.image.mask import AUTO
+from ndflow.image.mask_doubts import NO_MASK, TOO_SMALL, TOO_WIDE
 from ndflow.image.subject import Subject
 from ndflow.population import TISSUES
-from ndflow.subject.doubts import FEWEST, far_from, unlike_others, unlike_reference
+from ndflow.subject.doubts import FEWEST, far_from, image_doubts, unlike_others
 from ndflow.subject.records import ScanModel
 from ndflow.transport import IntensityMap, align
-from ndflow.values import Doubt, FloatArray, listed
+from ndflow.values import Doubt, FloatArray, listed, plural
 
-_LEFT = 4.0  # times the median of the study
-_LEAST_LEFT = 1e-3  # less than this is nothing to worry about
-_FEW_VOXELS = 5000
-_FEW_SHARE = 0.4  # of the median of the site
-
-
-class Compared(NamedTuple):
-    """What is compared between the scans of a study.
-
-    Attributes
-    ----------
-    left : the divergence from the target after the match; None if the scan has no match of its own.
-    voxels : how many its density was estimated from, if that is known.
-    site : where it was made. Voxels of different sites may differ in size.
-    """
-
-    left: float | None = None
-    voxels: int | None = None
-    site: str | None = None
+_SLIP = 5  # scans of a site, to think that another with a single one is the same
 
 
 class DoubtCount(NamedTuple):
@@ -69,29 +54,6 @@ class DoubtCount(NamedTuple):
     kind: str
     scans: list[str]
     hint: str
-
-
-def compared_doubts(scans: Mapping[str, Compared]) -> dict[str, tuple[Doubt, ...]]:
-    """Return what is unusual about scans, by their names; those without doubts are left out."""
-    usual_left = _median(scan.left for scan in scans.values())
-    usual_voxels = {
-        site: _median(scan.voxels for scan in scans.values() if scan.site == site)
-        for site in {scan.site for scan in scans.values()}
-    }
-    found = {}
-    for name, (left, voxels, site) in scans.items():
-        own = []
-        if left is not None and left > max(_LEFT * usual_left, _LEAST_LEFT):
-            usual = f", {left / usual_left:.0f} times as much as usual here" if usual_left else ""
-            text = f"After the match, a divergence of {left:.2g} from the reference is left{usual}."
-            hint = "does the scan show something that others do not, such as a lesion or a piece of"
-            own.append(Doubt("unusual divergence", text, f"{hint} skull?"))
-        if voxels is not None and voxels < max(_FEW_VOXELS, _FEW_SHARE * usual_voxels[site]):
-            text = f"Only {voxels:,} voxels were used."
-            own.append(Doubt("few voxels", text, "does the mask cover the brain?"))
-        if own:
-            found[name] = tuple(own)
-    return found
 
 
 def doubt_counts(doubts: Mapping[str, Iterable[Doubt]]) -> list[DoubtCount]:
@@ -110,11 +72,6 @@ def doubt_counts(doubts: Mapping[str, Iterable[Doubt]]) -> list[DoubtCount]:
     return sorted(counts.values(), key=lambda count: -len(count.scans))
 
 
-def _median(values: Iterable[float | None]) -> float:
-    known = [value for value in values if value is not None]
-    return float(np.median(known)) if known else 0.0
-
-
 # ── scans unlike the others ───────────────────────────────────────────────────────────────────────
 # Scans of a study that are unlike the others: in density, or in what their masks cover.
 #
@@ -129,7 +86,10 @@ _VOLUMES = (0.6, 1.6)  # of the median; at one site, adults have from 0.79 to 1.
 
 
 def odd_scans(
-    scans: Sequence[Subject], models: Mapping[str, ScanModel], reference: GaussianMixture
+    scans: Sequence[Subject],
+    models: Mapping[str, ScanModel],
+    reference: GaussianMixture,
+    channels: Sequence[str] = (),
 ) -> Doubts:
     """Return what is doubtful about scans in comparison with others.
 
@@ -138,46 +98,46 @@ def odd_scans(
     scans : of a study.
     models : what is known about them, by name.
     reference : the density of the study's common reference.
+    channels : what that shows. Default: what the scans do.
 
     Returns
     -------
     dict
         The doubts by the name of the scan, which is missing where there is none.
     """
-    if reference.channels > 1:  # only a single channel is compared with other scans
-        ends = [marginal(reference, place) for place in range(reference.channels)]
-        unlike: Doubts = {}
+    ends = [marginal(reference, place) for place in range(reference.channels)]
+    among: Doubts = {}
+    if len(ends) == 1:  # only a single channel is compared with other scans
+        by_site: dict[str | None, list[Subject]] = defaultdict(list)
         for scan in scans:
-            for own, end in zip(models[scan.name].marginals or (), ends, strict=True):
-                if doubts := unlike_reference(own, end):
-                    unlike[scan.name] = (*unlike.get(scan.name, ()), *doubts)
-        return unlike
-    by_site: dict[str | None, list[Subject]] = defaultdict(list)
+            by_site[scan.site].append(scan)
+        enough = [some for some in by_site.values() if len(some) >= FEWEST]
+        among = _among(scans, models) if len(enough) < len(by_site) else {}
+        for some in enough:
+            among |= _among(some, models)
+    found = {}
     for scan in scans:
-        by_site[scan.site].append(scan)
-    enough = [some for some in by_site.values() if len(some) >= FEWEST]
-    among = _among(scans, models) if len(enough) < len(by_site) else {}
-    for some in enough:
-        among |= _among(some, models)
-    found = {
-        scan.name: (*among[scan.name], *unlike_reference(models[scan.name].mixture, reference))
-        for scan in scans
-    }
+        own, shown = models[scan.name], channels or scan.channels
+        images, densities = map(str, scan.images.values()), own.marginals or (own.mixture,)
+        about = map(image_doubts, images, shown, densities, ends)
+        found[scan.name] = sum(about, ()) or among.get(scan.name, ())
     return {name: own for name, own in found.items() if own}
 
 
 def _among(scans: Sequence[Subject], models: Mapping[str, ScanModel]) -> Doubts:
-    """Return what is doubtful about scans that should be alike."""
+    """Return what is doubtful about scans that should be alike: their masks, or their densities."""
     names = [scan.name for scan in scans]
     masks = _masks(names, models)
     odd = unlike_others([models[name].mixture for name in names])
-    return {name: (*masks.get(name, ()), *own) for name, own in zip(names, odd, strict=True)}
+    return {name: masks.get(name) or own for name, own in zip(names, odd, strict=True)}
 
 
 def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
     """Return doubts about masks that have given rise to none by themselves."""
     found: Doubts = {}
     known = {name: mask for name in names if (mask := models[name].mask)}
+    given = {name: (models[name].settings or {}).get("mask") for name in names}
+    wide = {name: NO_MASK if given[name] in ("nonzero", AUTO) else TOO_WIDE for name in names}
     volumes = {name: mask.volume for name, mask in known.items() if mask.volume}
     if len(volumes) >= FEWEST:
         usual = float(np.median(list(volumes.values())))
@@ -185,7 +145,7 @@ def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
         for name, volume in volumes.items():
             if not low <= volume <= high:
                 text = f"The voxels used are {volume:,.3g} ml, where {usual:,.3g} ml is usual"
-                kind, hint = TOO_SMALL if volume < low else TOO_WIDE
+                kind, hint = TOO_SMALL if volume < low else wide[name]
                 found[name] = (Doubt(kind, f"{text} among these scans.", hint),)
     rims = {name: mask.rim for name, mask in known.items() if mask.rim}
     if len(rims) >= FEWEST:
@@ -194,12 +154,53 @@ def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
         for name, far in zip(rims, away.tolist(), strict=True):
             if far:
                 text = (
-                    f"The outermost 4 mm of the mask have {rims[name]:.0%} of the signal inside, "
-                    f"where {usual:.0%} is usual among these scans."
+                    f"The outermost 4 mm of the voxels used have {rims[name]:.0%} of the signal "
+                    f"inside, where {usual:.0%} is usual among these scans."
                 )
-                kind, hint = TOO_SMALL if far > 0 else TOO_WIDE
+                kind, hint = TOO_SMALL if far > 0 else wide[name]
                 found[name] = (Doubt(kind, text, hint),)
     return {name: own for name, own in found.items() if not models[name].doubts}
+
+
+# ── sites as they were listed ─────────────────────────────────────────────────────────────────────
+
+
+def site_doubts(counts: Mapping[str, int], *, mapped: bool = False) -> tuple[Doubt, ...]:
+    """Return doubts about the names of sites, and about a single site where only sites are mapped.
+
+    Parameters
+    ----------
+    counts : how many scans each site has.
+    mapped : whether the map of a scan is that of its site, to the reference of all of them.
+
+    Examples
+    --------
+    >>> [doubt] = site_doubts({"NKS": 1, "NSK": 24, "HH1": 9, "HH2": 1})
+    >>> doubt.text
+    'The names NKS (1 scan) and NSK (24 scans) are almost the same.'
+    """
+    if mapped and len(counts) == 1:
+        text = "--mode site brings sites to each other, but there is only one."
+        return (Doubt("one site", text, "use --mode individual, or add scans of other sites"),)
+    alike = [
+        " and ".join(f"{name} ({plural(counts[name], 'scan')})" for name in pair)
+        for pair in combinations(sorted(counts), 2)
+        if _mistakable(pair, counts)
+    ]
+    if not alike:
+        return ()
+    text = f"The names {listed(alike)} are almost the same."
+    return (Doubt("site names", text, "if they are one site, correct the table"),)
+
+
+def _mistakable(names: tuple[str, str], counts: Mapping[str, int]) -> bool:
+    """Tell whether names may be one, but for blanks, or a slip in the letters of a single scan."""
+    plain = {re.sub(r"[\W_]", "", name).casefold() for name in names}
+    numbers = {re.sub(r"\D", "", name) for name in names}
+    least, most = sorted(counts[name] for name in names)
+    one, other = ({name, *(name[:n] + name[n + 1 :] for n in range(len(name)))} for name in names)
+    slip = least == 1 and most >= _SLIP and min(map(len, names)) > 2 and len(numbers) == 1
+    return len(plain) == 1 or (slip and not one.isdisjoint(other))
 
 
 # ── sites whose tissue maps differ ────────────────────────────────────────────────────────────────

@@ -26,13 +26,14 @@ from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.preparation.brain import contrast_in_name, is_other_contrast
 from ndflow.study import weights as weighting
-from ndflow.study.checks import labeller_doubts, odd_scans
+from ndflow.study.checks import labeller_doubts, odd_scans, site_doubts
 from ndflow.study.plan import PROVENANCE, Study, reference_name
 from ndflow.study.scan_steps import NormaliseStep
 from ndflow.study.steps import Done
 from ndflow.study.tasks import Outcome, Progress
 from ndflow.study.weights import ScanWeights
 from ndflow.subject import presets, target
+from ndflow.subject.doubts import reference_doubts
 from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel, StudyRecord, densities_in
 from ndflow.subject.target import Target, check_units, in_units, is_builtin
 from ndflow.subject.voxels import error_about
@@ -112,7 +113,7 @@ def compare_scans(
                 known[path.name] = ReferenceModel.read(path).reference
     models = {name: fit.model for name, fit in fits.items()}
     made = make_references(study, scans, models, known=known)
-    more: tuple[Doubt, ...] = ()
+    few, more = reference_doubts(made.common.scans), tuple[Doubt, ...]()
     if names:
         more = weighting.balance_doubts(made.weights, scans, names)
     elif made.study.mode.by_site and study.given is None:
@@ -120,12 +121,20 @@ def compare_scans(
         more = weighting.age_doubts(ages, name)
     progress.step("references", Outcome("references", None))
     return made._replace(
-        of_study=(*made.of_study, *more),
+        of_study=(*listing_doubts(study), *few, *made.of_study, *more),
         scans=scans,
         fits=fits,
-        odd=odd_scans(scans, fits, made.common.mixture),
+        odd=odd_scans(scans, fits, made.common.mixture, made.common.channel_names),
         made_from=made_from,
     )
+
+
+def listing_doubts(study: Study) -> tuple[Doubt, ...]:
+    """Return what is doubtful about a study as it was listed and asked for, before any work."""
+    if study.partial:
+        return ()
+    only_sites = study.given is None and study.mode.by_site and not study.mode.per_scan
+    return site_doubts(study.site_counts, mapped=only_sites)
 
 
 def check_references(study: Study) -> None:

@@ -24,7 +24,7 @@ from ndflow.methods.modes import Goal
 from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options
 from ndflow.preparation.brain import deepbet_version
-from ndflow.study.checks import Compared, scan_quantiles
+from ndflow.study.checks import scan_quantiles
 from ndflow.study.plan import Study
 from ndflow.study.steps import Done, Key, Payload, Step, content_of
 from ndflow.subject.fit import fit_voxels
@@ -196,18 +196,14 @@ class NormaliseStep(Step):
 
     def kept(self, scan: Subject, key: Key, records: Sequence[Payload]) -> Done:
         """Return what is known about images that are up to date."""
-        divergence = (records[0].get("match") or {}).get("divergence") or {}
         imap = IntensityMap.from_dict(records[0]["map"])
-        return self._compared(super().kept(scan, key, records), scan, imap, divergence.get("after"))
+        return self._compared(super().kept(scan, key, records), scan, imap)
 
-    def _compared(self, done: Done, scan: Subject, imap: IntensityMap, left: float | None) -> Done:
+    def _compared(self, done: Done, scan: Subject, imap: IntensityMap) -> Done:
         """Return what became of a scan, with what is compared between scans."""
         model = self._model(scan)
-        voxels = None if model.voxels is None else model.voxels.fitted
-        matched = self.goal is not None and self.goal.per_scan
-        compared = Compared(left if matched else None, voxels, scan.site)
         quantiles = scan_quantiles(model, imap) if len(scan.images) == 1 else None
-        return done._replace(content=(), compared=compared, quantiles=quantiles)
+        return done._replace(content=(), site=scan.site, quantiles=quantiles)
 
     def make(self, scan: Subject) -> Done:
         """Find the map of the scan, and write its images."""
@@ -223,11 +219,9 @@ class NormaliseStep(Step):
         results = [
             self._write(scan, channel, voxels, mapped, model, key) for channel in scan.channels
         ]
-        solution = mapped.solution
-        left = solution.divergence.after if solution.divergence else None
         doubts = dict.fromkeys(doubt for one in results for doubt in one.doubts)
         warnings = dict.fromkeys(line for one in results for line in one.warnings)
-        return self._compared(Done(False, (*warnings,), (*doubts,)), scan, solution.imap, left)
+        return self._compared(Done(False, (*warnings,), (*doubts,)), scan, mapped.solution.imap)
 
     def _write(
         self,

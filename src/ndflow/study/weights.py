@@ -38,7 +38,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance, balance
 from ndflow.study.plan import Study
-from ndflow.values import Doubt, FloatArray, plural
+from ndflow.values import Doubt, FloatArray, listed, plural
 
 Columns = dict[str, NDArray[Any]]  # by covariate: numbers, or names; NaN or "" if not known
 
@@ -179,14 +179,13 @@ def check_balance(study: Study) -> None:
 # ── sites whose people differ ─────────────────────────────────────────────────────────────────────
 
 OTHER_AGES = "ages differ by site"
-NOT_BALANCED = "sites not balanced"
-NOT_KNOWN = "covariates not known"
 
 _AGE = re.compile(r"age(atscan|scan|years|yrs|y|months|days)?|scanage|participantage")
 _MUCH = 0.25  # of the variance of age
 _CHANCE = 1e-3
 _LITTLE = 0.1  # of the mean age
 _FEWEST = 3  # scans of a site whose age is known
+_EFFECTIVE, _KEPT = 10, 0.75  # scans of a site, and the share of them
 _BALANCED = 0.1  # standard deviations of an imbalance that are usually called negligible
 
 
@@ -265,7 +264,7 @@ def balance_doubts(
     scans : those that references were to be made from.
     covariates : that should be alike at all sites.
     """
-    found = []
+    found, few = [], []
     for site, own in weights.sites.items():
         left = {
             name: abs(own.after[name] - weights.target[name]) / (weights.sds[name] or 1.0)
@@ -273,6 +272,8 @@ def balance_doubts(
         }
         name = max(left, key=left.__getitem__)
         if left[name] <= _BALANCED:
+            if own.effective < min(_EFFECTIVE, _KEPT * own.scans):
+                few.append(f"{own.effective:.2g} of {own.scans} at {site}")
             continue
         values = (own.before[name], own.after[name], weights.target[name])
         before, after, wanted = (f"{value:.3g}" for value in values)
@@ -282,11 +283,15 @@ def balance_doubts(
             why = f"no weights give it {wanted}, as at the other sites"
         text = f"At {site}, weights change {what} from {before} to {after} only: {why}."
         hint = "the rest of the difference is in the map of this site: look at effects within "
-        found.append(Doubt(NOT_BALANCED, text, f"{hint}sites, not between them"))
+        found.append(Doubt("sites not balanced", text, f"{hint}sites, not between them"))
+    if few:
+        text = f"Weights leave few effective scans: {listed(few)}."
+        hint = "maps of sites depend on who these people are; balance fewer covariates"
+        found.append(Doubt("few effective scans", text, hint))
     weighted = {scan.name for scan in weights.weighted(scans)}
     if without := [scan.name for scan in scans if scan.name not in weighted]:
         what, count = " or ".join(covariates), plural(len(without), "scan")
         text = f"{what[:1].upper()}{what[1:]} of {count} is not known: {_first(without)}."
         hint = "they are normalised, but have no part in the references; complete the table if you "
-        found.append(Doubt(NOT_KNOWN, text, f"{hint}can"))
+        found.append(Doubt("covariates not known", text, f"{hint}can"))
     return tuple(found)

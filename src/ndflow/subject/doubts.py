@@ -16,6 +16,7 @@ brighter one becomes the darker one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,20 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.density.mixture import marginal
-from ndflow.methods.base import Solution, histogram_quantiles, method_of
+from ndflow.errors import FileError
+from ndflow.files.model_files import outputs_of, read_model
+from ndflow.files.outputs import stem
+from ndflow.image.mask_doubts import BESIDE
+from ndflow.image.subject import ANY_CHANNEL
+from ndflow.methods.base import Solution, histogram_quantiles
 from ndflow.methods.modes import Goal
+from ndflow.preparation.brain import contrast_in_name
 from ndflow.subject.records import ScanModel
+from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import IntensityMap
-from ndflow.values import Doubt, FloatArray
+from ndflow.values import Doubt, FloatArray, plural
 
+_SCANS = 5  # the fewest of a reference
 _MISFIT = 0.03  # Kolmogorov–Smirnov distance of a mixture from the histogram
 # Alignment alone leaves .09, and .14 at most, in 68 scans of three sites; a match .01, and .03 at
 # most. Matched to a single scan of another site, 1 in 100 of them is left with more than .11.
@@ -68,11 +77,61 @@ def _spread(model: ScanModel) -> tuple[FloatArray, FloatArray]:
     return intensities.ravel(), np.repeat(np.diff(levels) / _PIECES, _PIECES)
 
 
-def fit_doubts(misfit: float) -> tuple[Doubt, ...]:
-    """Return what is doubtful about the density of a scan, given its misfit."""
-    text = f"The mixture deviates from the histogram by up to {misfit:.1%} of the voxels."
-    hint = "look for spikes or a cut-off in the histogram, and check the mask"
-    return (Doubt("poor fit", text, hint),) if misfit > _MISFIT else ()
+def fit_doubts(misfit: float, counts: VoxelCounts) -> tuple[Doubt, ...]:
+    """Return what is doubtful about the density of a scan, and the voxels that it comes from."""
+    found, out = [], counts.excluded
+    if out > (inside := counts.fitted + counts.outliers + out) / 2:
+        text = f"{out / inside:.0%} of the voxels inside the mask are excluded."
+        hint = "is the lesion mask that of the brain, or the other way round?"
+        found.append(Doubt("mostly excluded", text, hint))
+    if misfit > _MISFIT:
+        text = f"The mixture deviates from the histogram by up to {misfit:.1%} of the voxels."
+        hint = "look for spikes or a cut-off in the histogram, and check the mask"
+        found.append(Doubt("poor fit", text, hint))
+    return tuple(found)
+
+
+def image_doubts(
+    path: str,
+    channel: str = ANY_CHANNEL,
+    mixture: GaussianMixture | None = None,
+    reference: GaussianMixture | None = None,
+) -> tuple[Doubt, ...]:
+    """Return what is doubtful about an image that is to be mapped: its file, or else its density.
+
+    Parameters
+    ----------
+    path : the image.
+    channel : what its target shows.
+    mixture, reference : its density, and that of its target if this is a reference.
+    """
+    image, sidecar = Path(path), f"{stem(path)}.json"
+    records = (image.parent / sidecar, image.parent.parent / "maps" / sidecar)
+    if "_desc-ndflow_" in image.name or any(_has_made(record, image) for record in records):
+        text = f"ndflow has normalised {image.name} before."
+        return (Doubt("already normalised", text, "give the image that it was made from"),)
+    shown, wanted = contrast_in_name(path), contrast_in_name(f"_{channel}")
+    if shown and wanted and shown != wanted:
+        text = f"By its name, it is a {shown} image, but its target is of {wanted} images."
+        return (Doubt("other contrast", text, "give a target of the same contrast"),)
+    return () if mixture is None or reference is None else _unlike_reference(mixture, reference)
+
+
+def _has_made(record: Path, image: Path) -> bool:
+    """Tell whether a record is that of the map that made an image, not of one that undid it."""
+    try:
+        payload = read_model(record, "map").payload
+    except FileError:
+        return False
+    undone = (payload.get("settings") or {}).get("inverse")
+    return not undone and image.absolute() in outputs_of(record, payload)
+
+
+def reference_doubts(scans: int) -> tuple[Doubt, ...]:
+    """Return a doubt about a reference of so few scans that each of them shows in all results."""
+    text = f"The reference is the average of {plural(scans, 'scan')} only."
+    hint = f"what is peculiar to one of them goes into all results; make it from {_SCANS} or more"
+    return (Doubt("few scans", text, hint),) if scans < _SCANS else ()
 
 
 def match_doubts(
@@ -90,16 +149,19 @@ def match_doubts(
     found = []
     target, affine = goal.matched_density(solution), solution.affine
     if target is not None and affine is not None:
-        inner, why = np.array(model.quantiles), method_of(goal.options).shortcoming(goal.options)
-        found += _distance_doubts(solution.imap(inner), affine(inner), target, why)
+        inner = np.array(model.quantiles)
+        found += _distance_doubts(solution.imap(inner), affine(inner), target)
     at, shares = _spread(model)
+    if any(doubt.kind in BESIDE for doubt in model.doubts):  # which says all about dark voxels
+        bright = at > np.median(at)
+        at, shares = at[bright], shares[bright]
     own = 1.0 if affine is None else abs(float(affine.matrix[0, 0]))
     slopes = np.exp(solution.imap.log_det_jacobian(at)) / own
     return [(*found, *_slope_doubts(at, slopes, shares))]
 
 
 def _distance_doubts(
-    result: NDArray[Any], plain: NDArray[Any], target: GaussianMixture, shortcoming: str
+    result: NDArray[Any], plain: NDArray[Any], target: GaussianMixture
 ) -> list[Doubt]:
     """Return what is doubtful about how far a result is from its target.
 
@@ -107,31 +169,21 @@ def _distance_doubts(
     ----------
     result, plain : quantiles at `QUANTILE_LEVELS` of the result, and after alignment alone.
     target : the density that they should have.
-    shortcoming : why the result may be further away, and what to try.
     """
     wanted = target.quantile(QUANTILE_LEVELS)
     sd = float(np.sqrt(target.covariance()[0, 0]))
     left, aligned = (float(np.abs(one - wanted).mean()) / sd for one in (result, plain))
     found = []
     if left > _FAR:
-        found.append(
-            Doubt(
-                "far from target",
-                f"The result is still {left:.2f} standard deviations from its target (Wasserstein "
-                f"distance).",
-                "compare their histograms: does the scan show what the target does not, such as "
-                "skull or a lesion, or in other amounts?",
-            )
-        )
+        text = f"The result is still {left:.2f} standard deviations from its target (Wasserstein "
+        hint = "compare their histograms: does the scan show what the target does not, such as "
+        hint += "skull or a lesion, or in other amounts?"
+        found.append(Doubt("far from target", f"{text}distance).", hint))
     if left > aligned + _FURTHER:
-        found.append(
-            Doubt(
-                "worse than z-scoring",
-                f"The result is further from its target (Wasserstein distance of {left:.3f} "
-                f"standard deviations) than after z-scoring alone ({aligned:.3f}).",
-                shortcoming,
-            )
-        )
+        text = f"The result is further from its target (Wasserstein distance of {left:.3f} "
+        text += f"standard deviations) than after z-scoring alone ({aligned:.3f})."
+        hint = "try a target more like the scan, or take --method affine"
+        found.append(Doubt("worse than z-scoring", text, hint))
     return found
 
 
@@ -147,23 +199,15 @@ def _slope_doubts(at: FloatArray, slopes: FloatArray, shares: FloatArray) -> lis
     found = []
     steep, flat = slopes > _STEEP, slopes < _FLAT
     if (share := float(shares[steep].sum())) > _STEEP_SHARE:
-        found.append(
-            Doubt(
-                "noise amplified",
-                f"The map stretches {share:.1%} of the voxels more than {_STEEP:g} times as much "
-                f"as z-scoring does (up to {slopes.max():.3g} times; {_ends(at[steep])}).",
-                "noise is stretched there too, so look at these voxels in the result",
-            )
-        )
+        text = f"The map stretches {share:.1%} of the voxels more than {_STEEP:g} times as much as "
+        text += f"z-scoring does (up to {slopes.max():.3g} times; {_ends(at[steep])})."
+        hint = "noise is stretched there too, so look at these voxels in the result"
+        found.append(Doubt("noise amplified", text, hint))
     if (share := float(shares[flat].sum())) > _FLAT_SHARE:
-        found.append(
-            Doubt(
-                "flat map",
-                f"The map squeezes {share:.1%} of the voxels to less than {_FLAT:g} of what "
-                f"z-scoring leaves (down to {slopes.min():.2g}; {_ends(at[flat])}).",
-                "contrast may be lost there, so look at these voxels in the result",
-            )
-        )
+        text = f"The map squeezes {share:.1%} of the voxels to less than {_FLAT:g} of what "
+        text += f"z-scoring leaves (down to {slopes.min():.2g}; {_ends(at[flat])})."
+        hint = "contrast may be lost there, so look at these voxels in the result"
+        found.append(Doubt("flat map", text, hint))
     return found
 
 
@@ -177,7 +221,6 @@ _SAMPLE, _SLOPES = 20_000, 5000  # voxels to measure distances and slopes at
 _STEP = 1e-3  # standard deviations, of a difference that stands for a slope
 _REVERSED = 1e-3  # of the voxels: 1 ml of a brain
 _COMPARE = "compare with the result without --joint"
-_SHORTCOMING = f"a joint map may give up a little in one channel for the others: {_COMPARE}"
 
 
 def _doubts_of_channels(
@@ -202,7 +245,7 @@ def _doubts_of_channels(
         result, plain = (np.quantile(one, QUANTILE_LEVELS) for one in (after, aligned))
         slopes = (imap(x + step * unit)[:, place] - y[:, place]) / step / stretch
         doubts = [
-            *_distance_doubts(result, plain, own, _SHORTCOMING),
+            *_distance_doubts(result, plain, own),
             *_slope_doubts(x[:, place], np.abs(slopes), np.full(len(x), 1 / len(x))),
         ]
         share = float((slopes < 0).mean())
@@ -251,7 +294,7 @@ def density_distance(one: GaussianMixture, other: GaussianMixture) -> float:
     return float(np.abs(_aligned(one) - _aligned(other)).mean())
 
 
-def unlike_reference(mixture: GaussianMixture, reference: GaussianMixture) -> tuple[Doubt, ...]:
+def _unlike_reference(mixture: GaussianMixture, reference: GaussianMixture) -> tuple[Doubt, ...]:
     """Return a doubt about a scan whose density is too far from that of a reference."""
     apart = density_distance(mixture, reference)
     if apart <= _UNLIKE:

@@ -222,7 +222,7 @@ def _fit_channel(subject: Subject, voxels: Voxels, options: Options, tissues: bo
         tails=tuple(tails.tolist()),
         mask=mask,
         warnings=tuple(warnings),
-        doubts=(*doubts, *fit_doubts(misfit)),
+        doubts=(*doubts, *fit_doubts(misfit, counted.counts)),
     )
     return Fitted(model, histogram, files)
 

@@ -42,7 +42,7 @@ from ndflow.methods.base import Solution, method_of
 from ndflow.methods.modes import Goal
 from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options, PresetName, Step, chosen_options, documented
-from ndflow.subject.doubts import match_doubts, unlike_reference
+from ndflow.subject.doubts import image_doubts, match_doubts
 from ndflow.subject.fit import check_fit, fit_voxels
 from ndflow.subject.presets import (
     Choices,
@@ -533,11 +533,11 @@ def normalise_subject(
     model, histogram, files = fit_voxels(subject, voxels, options=options, tissues=tissues)
     solution, pieces, doubts = map_subject(voxels, model, Goal(goal, options), options)
     own = model.marginals or (model.mixture,)
-    if not target.has_units:
-        doubts = [
-            (*unlike_reference(one, marginal(goal.mixture, place)), *found)
-            for place, (one, found) in enumerate(zip(own, doubts, strict=True))
-        ]
+    wanted = [marginal(goal.mixture, place) for place in range(len(own))]
+    images = [volume.path for volume in voxels.volumes]
+    likes = [None if target.has_units else one for one in wanted]
+    about = map(image_doubts, images, target.channels, own, likes)
+    doubts = [(*one, *found) for one, found in zip(about, doubts, strict=True)]
     record = MapRecord(
         solution.imap,
         command=command,
@@ -709,11 +709,12 @@ def apply_map(
         inputs=voxels.files | files,
         warnings=warnings,
     )
+    doubts = [() if inverse else image_doubts(one.path) for one in voxels.volumes]
     return deliver_channels(
         subject,
         voxels,
         map_voxels(voxels, chosen, options),
-        [record] * len(subject.images),
+        [replace(record, doubts=own) for own in doubts],
         outputs=outputs,
         inputs=inputs,
         options=options,

@@ -22,6 +22,7 @@ from ndflow.methods.base import DensityModel, method_called, method_of
 from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options
 from ndflow.population import Reference
+from ndflow.subject.doubts import reference_doubts
 from ndflow.subject.fit import fit_voxels
 from ndflow.subject.presets import TargetFacts
 from ndflow.subject.records import ReferenceModel, ScanModel, densities_in
@@ -234,6 +235,7 @@ def _target_in(
             name,
             False,
             files,
+            doubts=reference_doubts(reference.scans),
             channels=channels or reference.channel_names,
             facts=TargetFacts.of_reference(reference),
         )

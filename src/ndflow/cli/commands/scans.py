@@ -66,17 +66,18 @@ def normalise(
     matches = find_matches(subjects, to, to_mask, choices, joint=joint)
     folder, files = outputs_of([one.subject for one in matches], output)
     outputs = [file for own in files for file in own.values()]
-    doubts = [f"{one.target.name}: {doubt}" for one in matches for doubt in one.target.doubts]
-    for doubt in dict.fromkeys(doubts):
-        verbosity.warn(doubt)
     typed = command_line()
     tasks = [
         Task(one.subject.path, {**one._asdict(), "outputs": own, "command": typed})
         for one, own in zip(matches, files, strict=True)
     ]
-    code, _ = run_scans(
+    code, outcomes = run_scans(
         "normalise", normalise_subject, tasks, verbosity, jobs=jobs, folder=folder, files=outputs
     )
+    if any(outcome.result for outcome in outcomes):
+        doubts = [f"{one.target.name}: {doubt}" for one in matches for doubt in one.target.doubts]
+        for doubt in dict.fromkeys(doubts):
+            verbosity.warn(doubt)
     return code
 
 
@@ -232,6 +233,7 @@ def reference(
     from ndflow.image.subject import ANY_CHANNEL, Subject
     from ndflow.methods.base import method_of
     from ndflow.study.tasks import Task
+    from ndflow.subject.doubts import reference_doubts
     from ndflow.subject.reference import read_source, write_reference
     from ndflow.values import listed, plural
 
@@ -272,6 +274,8 @@ def reference(
         channel=channel,
         force=settings.force,
     )
+    for doubt in reference_doubts(len(models)):
+        verbosity.warn(f"{output}: {doubt}")
     what = f" of {listed(channels)}" if channels else ""
     verbosity.say(f"wrote {output}, the average{what} of {plural(len(models), 'scan')}")
     return 0
