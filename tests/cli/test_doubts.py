@@ -56,6 +56,7 @@ def test_fit_and_reference_pass_doubts_on(run: Run, tmp_path: Path) -> None:
     assert record_of(tmp_path / "o.nii")["target"]["doubts"][0]["kind"] == "few scans"
     ran = run("normalise", normal, "--to", model, "-o", tmp_path / "o.nii", "--force")
     assert line.replace(str(spike), str(model)) in warnings_of(ran)
+    assert ran.out.splitlines()[-1].endswith("; warnings about 1 of 1 image")
 
 
 def test_what_was_normalised_before_is_noticed_unless_it_was_undone(

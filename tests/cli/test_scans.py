@@ -11,6 +11,7 @@ from channel_phantoms import NAMES, Desk, words
 from commands import Run, measured, needs_proc, typed
 from deepbet_stand_in import StandIn
 from one_scan import OTHER, SCAN, TARGET, fitted
+from pages import ReportPage
 from phantoms import SHAPE, head, radii, save, voxels_of
 from studies import read_json, record_of, sha256
 
@@ -54,6 +55,25 @@ def test_masks_belong_to_the_scans_in_order(run: Run, target: Path, tmp_path: Pa
         assert mixture == fitted(head(number + 5), inside).mixture
         assert [part["file"] for part in record["inputs"]["mask"]] == [str(masks[number])]
         assert ("lesion" in record["inputs"]) == bool(number)
+
+
+def test_scans_have_a_report_of_their_own(
+    run: Run, scan: Path, target: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    out, report = tmp_path / "out.nii.gz", tmp_path / "report.html"
+    command = ("normalise", scan, "--to", target, "-o", out, "--report", report)
+    done = run(*command)
+    page, match = ReportPage(report.read_text("utf-8")), record_of(out)["match"]
+    assert [*page.rows] == [*page.embedded()] == ["out"]
+    (said,) = [line for line in done.out.splitlines() if line.startswith("quality: ")]
+    left = match["divergence"]["after"] / match["divergence"]["before"]
+    assert f" {int(100 * (1 - left))}% " in said
+    assert f"{match['slopes'][1]:.2g} times" in said
+    refused = run(*command[:5], tmp_path / "new.nii.gz", *command[6:])
+    assert (refused.code, str(report) in refused.err) == (2, True)
+    assert not (tmp_path / "new.nii.gz").exists()
+    assert run(*command, "--joint").code == 2
 
 
 OPTIONS: dict[str, tuple[str, Any]] = {  # as they are typed, and as they are recorded

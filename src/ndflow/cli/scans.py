@@ -19,6 +19,7 @@ from ndflow.files.outputs import make_folder, refuse_given_twice, sidecar_of
 from ndflow.image.mask import to_be_found
 from ndflow.image.subject import CHANNEL, Subject, TissueMaps
 from ndflow.study.tasks import FAILURES, Outcome, Task, check_jobs, record_failures, run_tasks
+from ndflow.subject.records import MapRecord
 from ndflow.subject.voxels import check_found_mask
 from ndflow.values import Doubt, plural
 
@@ -174,6 +175,25 @@ def run_scans(
     elif written:
         verbosity.say(f"wrote {plural(len(written), 'result')} to {folder}")
     return (0 if not failures else 1 if len(failures) < len(tasks) else 2), outcomes
+
+
+def quality(records: Sequence[MapRecord]) -> str:
+    """Return in a line how well images were brought to their target; of several, the worst."""
+    matches = [one.match for one in records if one.match is not None]
+    pairs = [one.divergence for one in matches if one.divergence and one.divergence.before]
+    slopes = [one.slopes[1] for one in matches if one.slopes]
+    said = [(one.warnings, one.doubts, one.target and one.target.doubts) for one in records]
+    flagged, parts = sum(map(any, said)), []
+    if pairs:
+        left = max(one.after / one.before for one in pairs)
+        least = "at least " if len(records) > 1 else ""
+        parts.append(
+            f"{least}{int(100 * (1 - left))}% less difference from the target than z-scored"
+        )
+    if slopes:
+        parts.append(f"noise amplified up to {max(slopes):.2g} times")
+    of = f"warnings about {flagged} of {plural(len(records), 'image')}"
+    return "; ".join([*parts, of if flagged else "no warnings"])
 
 
 def _results(outcome: Outcome) -> dict[str, Any]:

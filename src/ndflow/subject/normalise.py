@@ -34,6 +34,7 @@ from ndflow.files.model_files import (
 )
 from ndflow.files.outputs import make_folder, outputs_for, sidecar_of, stem
 from ndflow.files.stream import Files, Hashes, all_files, names_of
+from ndflow.image.preview import Preview, preview_of
 from ndflow.image.read import Source, files_of, kind_of, read_volume
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.image.volume import Volume
@@ -87,12 +88,14 @@ class Result:
     record : how it was made, as its sidecar says.
     histogram : of the voxels that counted in the image that went in; None where none was made.
     output : the file that was written, if any.
+    seen : what a report shows besides, its density and slices; None where none was asked for.
     """
 
     image: NDArray[Any] | SpatialImage | None
     record: MapRecord
     histogram: Histogram | None = None
     output: AnyPath | None = None
+    seen: tuple[ScanModel, Preview] | None = None
 
     @property
     def imap(self) -> IntensityMap:
@@ -514,6 +517,7 @@ def normalise_subject(
     options: Options,
     command: tuple[str, ...] | None = None,
     preset: PresetRecord | None = None,
+    report: bool = False,
 ) -> dict[str, Result]:
     """Bring a subject to a target that was read before.
 
@@ -524,6 +528,7 @@ def normalise_subject(
     options : what was chosen, with nothing left open.
     command : what the user typed, for the record.
     preset : what the preset decided, and why.
+    report : whether there is to be one.
     """
     goal = in_units(target, options)
     tissues = subject.tissues.complete
@@ -563,7 +568,7 @@ def normalise_subject(
         preset=preset,
         joint=solution.joint,
     )
-    return deliver_channels(
+    results = deliver_channels(
         subject,
         voxels,
         pieces,
@@ -573,6 +578,10 @@ def normalise_subject(
         options=options,
         histogram=histogram,
     )
+    for name, volume in zip(results, voxels.volumes, strict=True) if report else ():
+        slices = preview_of(volume, voxels.inside, solution.imap, voxels.lesion)
+        results[name] = replace(results[name], seen=(model, slices))
+    return results
 
 
 # ── through a saved map ───────────────────────────────────────────────────────────────────────────

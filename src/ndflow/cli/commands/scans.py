@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from ndflow.cli import options as shared
 from ndflow.cli.console import Verbosity, command_line, print_error
-from ndflow.cli.options import INPUT, MATCHING
+from ndflow.cli.options import INPUT, MATCHING, OUTPUT
 from ndflow.errors import InvalidValueError
 from ndflow.options import MethodName, Options, typed_options
 
@@ -23,6 +23,7 @@ def normalise(
     joint: shared.Joint = False,
     preset: shared.Preset = "auto",
     output: shared.Output,
+    report: Annotated[str | None, Parameter(metavar="FILE.html", group=OUTPUT)] = None,
     options: shared.MatchOptions = None,
     jobs: shared.Jobs = 1,
     verbosity: shared.VerbosityOptions = Verbosity(),
@@ -49,6 +50,9 @@ def normalise(
         for). For channels, a reference or mixtures of the same channels.
     output
         The file to write; or a folder, for several scans or channels.
+    report
+        A report to write: slices before and after, curves and warnings of each image. Not with
+        --joint.
     to_mask
         The brain mask of a target that is an image; or `brain` or `auto`. Default: all nonzero
         voxels.
@@ -56,28 +60,43 @@ def normalise(
         Bring all channels to a joint reference together, so that their dependence on each other
         becomes that of the reference too. Default: each channel by itself.
     """
-    from ndflow.cli.scans import run_scans, typed_subjects
+    from ndflow.cli.scans import quality, run_scans, typed_subjects
+    from ndflow.files.atomic import check_new
     from ndflow.study.tasks import Task
     from ndflow.subject.normalise import find_matches, normalise_subject, outputs_of
     from ndflow.subject.presets import Choices
 
-    choices = Choices(preset, typed_options(options, "match", "fit", "write", "read"))
+    typed = typed_options(options, "match", "fit", "write", "read")
+    if report is not None:
+        from ndflow.reporting.build import check_report
+        from ndflow.reporting.results_page import write_results_page
+
+        check_report()
+        if joint:
+            raise InvalidValueError("--report shows one channel at a time; leave out --joint")
+        check_new(report, force=bool(typed.get("force")))
+    choices = Choices(preset, typed)
     subjects = typed_subjects(images, given, joint=joint)
     matches = find_matches(subjects, to, to_mask, choices, joint=joint)
     folder, files = outputs_of([one.subject for one in matches], output)
     outputs = [file for own in files for file in own.values()]
-    typed = command_line()
+    same = {"command": command_line(), "report": report is not None}
     tasks = [
-        Task(one.subject.path, {**one._asdict(), "outputs": own, "command": typed})
+        Task(one.subject.path, {**one._asdict(), "outputs": own, **same})
         for one, own in zip(matches, files, strict=True)
     ]
     code, outcomes = run_scans(
         "normalise", normalise_subject, tasks, verbosity, jobs=jobs, folder=folder, files=outputs
     )
-    if any(outcome.result for outcome in outcomes):
+    if done := [one for outcome in outcomes for one in (outcome.result or {}).values()]:
         doubts = [f"{one.target.name}: {doubt}" for one in matches for doubt in one.target.doubts]
         for doubt in dict.fromkeys(doubts):
             verbosity.warn(doubt)
+        said = quality([one.record for one in done])
+        verbosity.say(f"quality: {said}")
+        if report is not None:
+            write_results_page(report, done, f"{said[:1].upper()}{said[1:]}.")
+            verbosity.say(f"wrote {report}")
     return code
 
 

@@ -1,0 +1,62 @@
+"""The page of images that were brought to a target one by one: ``ndflow normalise --report``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.outputs import stem
+from ndflow.image.preview import preview_bytes
+from ndflow.image.subject import ANY_CHANNEL, Subject
+from ndflow.methods.base import DensityModel
+from ndflow.reporting import scan_section
+from ndflow.reporting.content import Headline, Page, Slices
+from ndflow.reporting.page import render
+from ndflow.study.plan import ResultPaths
+from ndflow.subject.normalise import Result
+from ndflow.values import Doubt
+
+
+def write_results_page(path: AnyPath, results: Sequence[Result], sentence: str) -> None:
+    """Write the page of images that were mapped and written, with their previews; replace another.
+
+    Parameters
+    ----------
+    path : of the page.
+    results : of single channels.
+    sentence : what was achieved.
+    """
+    entries, facts = [], dict[str, str]()
+    for result in results:
+        record, place = result.record, Path(result.output or "image")
+        if result.seen is None or (target := record.target) is None:
+            raise TypeError("only images that were brought to a target have a page")
+        (model, preview), paths = result.seen, ResultPaths(place, place, place, place)
+        scan = Subject({ANY_CHANNEL: str(place)}, name=stem(place))
+        goal = DensityModel(target.mixture, target.landmarks, target.tissues)
+        warnings = [Doubt("warning", text, "read what it says") for text in record.warnings]
+        entry = scan_section.scan_entry(
+            scan_section.ScanSummary(scan, paths, model, record),
+            [*record.doubts, *warnings],
+            goal,
+            scan_section.COLUMNS,
+        )
+        (height, width), lesion = preview.before.shape, preview.lesion
+        windows = preview.before_window, preview.after_window
+        slices = Slices("", preview_bytes(preview), width, height, *windows, lesion)
+        entries.append(replace(entry, slices=slices))
+        facts |= {"Target": target.name, "Command": shlex.join(record.command or ())}
+        facts |= {"Preset": record.preset.text} if record.preset else {}
+    page = Page(
+        Path(path).stem,
+        "",
+        Headline(sentence),
+        columns=scan_section.COLUMNS,
+        scans=entries,
+        facts=[*facts.items()],
+    )
+    with new_file(path, force=True) as file:
+        file.write(render(page).encode())
