@@ -28,7 +28,16 @@ from ndflow._version import __version__
 HERE = Path(__file__).parent
 
 FILES = ("BIDS_DIR", "DIR", "FILE", "IMAGE", "MODEL_OR_IMAGE")
-STRINGS = ("ADDRESS", "LABEL", "NAME", "NAME=IMAGE", "NAME=VALUE", "OUT", "TISSUE=FILE")
+STRINGS = (
+    "ADDRESS",
+    "FILE.html",
+    "LABEL",
+    "NAME",
+    "NAME=IMAGE",
+    "NAME=VALUE",
+    "OUT",
+    "TISSUE=FILE",
+)
 SAME_AS = {"REFERENCE": "FILE|builtin:T1w", "TARGET": "FILE|builtin:T1w"}
 IMAGES = [".nii.gz", ".nii", ".hdr", ".img", ".mgz", ".mgh"]
 
@@ -39,6 +48,7 @@ OUTPUTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
     "normalise": (
         ("image", "The normalised image, or a folder of images", "[OUTPUT]", False),
         ("sidecar", "The sidecar of the image, with its intensity map", "[OUTPUT].json", True),
+        ("page", "The page that shows what happened", "[REPORT]", True),
     ),
     "bids": (
         ("derivative", "The BIDS derivative", "[OUT]", False),
