@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ndflow import Histogram, InvalidValueError
+from ndflow import DegenerateDataError, Histogram, InvalidValueError
 from ndflow.density import histogram, tally
 from ndflow.density.binning import midpoint_edges
 
