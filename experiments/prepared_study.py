@@ -18,8 +18,8 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 from numpy.typing import NDArray
+from study_intervals import brown_forsythe
 
-from ndflow.evaluation.statistics import brown_forsythe
 from ndflow.evaluation.tissues import quartiles
 from ndflow.population import TISSUES
 
@@ -87,12 +87,12 @@ def compare(cohort: Path, prepared: Path, work: Path, names: list[str]) -> None:
         spread = found.std(axis=0, ddof=1)
         gap = float((found[:, 2, 1] - found[:, 1, 1]).mean())
         tested = (
-            brown_forsythe(found[:, tissue, q], results["nyul"][:, tissue, q], paired=True)
+            brown_forsythe(found[:, tissue, q], results["nyul"][:, tissue, q])
             for tissue in range(3)
             for q in range(3)
         )
         means = [*spread.mean(axis=1), spread.mean(), spread.mean() / gap]
-        below = sum(p < 0.05 for _, p in tested)
+        below = sum(p < 0.05 for p in tested)
         print(f"| {label} | {' | '.join(f'{mean:.3f}' for mean in means)} | {below} |")
 
 

@@ -26,10 +26,9 @@ from typing import NamedTuple
 import nibabel
 import numpy as np
 from scipy import ndimage
-from study_intervals import text
+from study_intervals import brown_forsythe, text
 
 import ndflow
-from ndflow.evaluation.statistics import brown_forsythe
 
 METHODS = {
     "affine": ("--method", "affine"),
@@ -178,7 +177,7 @@ def cells(
     sds = [text(part.std(ddof=1), 3) for part in found.T[:2]]
     if without is not None:
         others = in_gaps(without)
-        tests = (brown_forsythe(found[:, k], others[:, k], paired=True).p for k in (0, 1))
+        tests = (brown_forsythe(found[:, k], others[:, k]) for k in (0, 1))
         sds = [f"{sd} (p = {text(p, 3)})" for sd, p in zip(sds, tests, strict=True)]
     kept = contrast(medians) / contrast(before)
     of_lesions = [text(kept.mean(), 2), f"{text(kept.min(), 2)}–{text(kept.max(), 2)}"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import special, stats
 
 SEED = 20
 NORMAL_95 = 1.959963984540054
@@ -49,6 +49,22 @@ def interval(value: float, resampled: Floats) -> Interval:
     levels = special.ndtr(2 * z + NORMAL_95 * np.array([-1, 1]))
     low, high = np.quantile(resampled, levels)
     return Interval(value, float(low), float(high))
+
+
+def brown_forsythe(one: Floats, other: Floats) -> float:
+    """Return p of a paired, one-sided Brown–Forsythe test: is the dispersion of `one` smaller?"""
+    deviations = [np.abs(values - np.median(values)) for values in (one, other)]
+    return float(stats.ttest_rel(*deviations, alternative="less").pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values, corrected for multiple testing by Holm's step-down method."""
+    given = np.array(p_values)
+    order = np.argsort(given, kind="stable")
+    steps = given[order] * np.arange(given.size, 0, -1)
+    adjusted = np.empty_like(given)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted.tolist()
 
 
 def text(number: float, digits: int) -> str:

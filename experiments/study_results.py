@@ -5,10 +5,17 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from study_intervals import Interval, Places, interval, resamples, text, written
+from study_intervals import (
+    Interval,
+    Places,
+    brown_forsythe,
+    holm,
+    interval,
+    resamples,
+    text,
+    written,
+)
 from tissue_study import Moved
-
-from ndflow.evaluation.statistics import brown_forsythe, holm
 
 TISSUES = ("WM", "GM", "CSF")
 CELLS = [f"{tissue} Q{quartile}" for tissue in TISSUES for quartile in (1, 2, 3)]
@@ -143,7 +150,7 @@ class Spread(NamedTuple):
     def tested(self, name: str, other: str) -> list[float]:
         """Return p of each cell: is the dispersion smaller than under another condition?"""
         pairs = zip(self.cells[name].T, self.cells[other].T, strict=True)
-        return list(holm([brown_forsythe(a, b, paired=True).p for a, b in pairs]))
+        return holm([brown_forsythe(a, b) for a, b in pairs])
 
     def counted(self, name: str, other: str) -> str:
         """Say in how many cells that is so."""

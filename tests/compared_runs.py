@@ -25,7 +25,7 @@ SITE = [site for site in SITES for _ in range(4)]
 SUBJECT = [f"p{number // 2}" for number in range(10)] + ["p5", "p6"]  # two have one scan only
 AGE = [20 + 7 * (number * 5 % 12) for number in range(12)]
 TREES = 5
-KEYS = ("condition", "scan", "tissue", "quartile")
+KEYS = ("condition", "against", "measure", "scan", "tissue", "quartile")
 
 Array = NDArray[np.float64]
 Rows = dict[str, dict[tuple[str, ...], dict[str, str | float | None]]]
@@ -84,7 +84,7 @@ def compared(*runs: Path) -> Comparison:
 
 
 def numbers(comparison: Comparison, *covariates: str) -> Rows:
-    """Return the rows of all tables, by condition, scan, tissue and quartile."""
+    """Return the rows of all tables, by what identifies them."""
     return {
         name: {tuple(str(row[key]) for key in row if key in KEYS): row for row in rows}
         for name, rows in tables(replace(comparison, covariates=covariates)).items()

@@ -31,7 +31,7 @@ def test_tables_figures_and_record_are_written_and_reproducible(
     folder = out / "evaluation"
     first = contents(folder)
     tables = {path.stem for path in folder.glob("*.tsv")}
-    assert {"sites", "classification", "fitness", "repeats", "tissue", "covariate"} < tables
+    assert {"measures", "changes", "classification", "fitness", "tissue", "covariate"} < tables
     assert (folder / "tissues_WM.png").read_bytes()[:4] == b"\x89PNG"
     assert ran.out.startswith((folder / "verdict.txt").read_text())
     made = record(folder)
@@ -53,7 +53,11 @@ def test_studies_are_compared_on_their_common_scans(
     table = write_tsv(study.folder / "fewer.tsv", study.rows[1:])
     assert run("cohort", table, tmp_path / "nyul", "--method", "nyul", "-q").code == 0
     both = (study.folder / "out", tmp_path / "nyul")
-    assert run("evaluate", *both, "-o", tmp_path / "e", *QUICK).code == 0
+    ran = run("evaluate", *both, "-o", tmp_path / "e", *QUICK)
+    assert ran.code == 0
+    assert ran.out.startswith("nyul, compared with out\n")
+    assert "2 more comparisons" in ran.out
+    assert len(ran.out.splitlines()) <= 36
     rows = read_tsv(tmp_path / "e" / "fitness_scans.tsv")
     assert {row["condition"] for row in rows} == {"unnormalised", "affine", "out", "nyul"}
     assert {row["scan"] for row in rows} == {*NAMES[1:]}

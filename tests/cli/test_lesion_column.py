@@ -106,5 +106,5 @@ def test_an_evaluation_leaves_lesions_out(pair: list[Lesions]) -> None:
         numbers(compare(read_finished([study.run("nyul")]), Silent(), permutations=0, trees=2))
         for study in pair
     )
-    assert {"tissue", "fitness", "sites", "classification"} <= dark.keys()
+    assert {"tissue", "fitness", "measures", "classification"} <= dark.keys()
     assert dark == bright

@@ -39,8 +39,7 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     assert (tmp_path / "summary.txt").read_text(encoding="utf-8") == texts.text
     assert (tmp_path / "verdict.txt").read_text(encoding="utf-8") == texts.verdict
     assert max(map(len, texts.overview.splitlines())) <= 100
-    (row,) = (row for row in read_tsv(tmp_path / "sites.tsv") if row["condition"] == "affine")
-    assert float(row["between_share"]) == 1.0
+    (row,) = (row for row in read_tsv(tmp_path / "measures.tsv") if row["condition"] == "affine")
     assert row["between"] == repr(float(row["between"]))
     assert len(row["between"]) > 12
     rows = read_tsv(tmp_path / "fitness.tsv")

@@ -33,15 +33,14 @@ def test_features_are_those_of_the_voxels_with_site_and_covariates(
         units = float(row["sd"] or 0) / whole.std()
         assert row["contrast"] == pytest.approx(units * (wm.mean() - gm.mean()), rel=0.01)
         assert row["GM_sd"] == pytest.approx(units * gm.std(), rel=0.01)
-        assert row["WM_Q2"] == several["tissue_scans"]["flow", name]["WM_Q2"]
     own = [several["features"]["flow", name] for name in NAMES]
     assert np.mean([float(row["mean"] or 0) for row in own]) == pytest.approx(0, abs=1e-6)
-    table = several["contrast"]["flow",]
+    table = several["measures"]["flow",]
     assert table["dprime"] == pytest.approx(np.mean([float(row["dprime"] or 0) for row in own]))
 
 
 def test_repeated_scans_are_as_reliable_as_an_analysis_of_variance_says(several: Rows) -> None:
-    medians = [float(several["tissue_scans"]["flow", name]["GM_Q2"] or 0) for name in NAMES]
+    medians = [float(several["features"]["flow", name]["GM_Q2"] or 0) for name in NAMES]
     table = np.reshape(medians[:10], (5, 2))  # of the subjects that have two scans
     between = 2 * table.mean(axis=1).var(ddof=1)
     inside = table.var(axis=1, ddof=1).mean()
@@ -60,7 +59,8 @@ def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(
     alone = [replace(scan, person=None, site=None) for scan in comparison.scans]
     less = replace(comparison, conditions=bare, scans=alone, classified={})
     made = tables(less)
-    assert {*made} == {"fitness_scans", "fitness", "features"}
+    assert {*made} == {"measures", "changes", "fitness_scans", "fitness", "features"}
+    assert {row["measure"] for row in made["changes"]} == {"within"}
     assert [*made["features"][0]] == ["condition", "scan", "subject", "site", "age", "mean", "sd"]
     assert "d′" not in verdict(less, made)
 

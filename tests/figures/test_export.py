@@ -14,13 +14,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import norm
 
-from ndflow.figures.cohort import (
-    DensityPanel,
-    ViolinPanel,
-    density_figure,
-    tissue_figure,
-    violin_figure,
-)
+from ndflow.figures.cohort import DensityPanel, density_figure, tissue_figure
 from ndflow.figures.joint import JointVoxels, joint_figure
 from ndflow.figures.style import png, svg
 
@@ -36,12 +30,6 @@ def densities_of(name: str) -> Figure:
     return density_figure([DensityPanel(name, X, scans, name), DensityPanel(name, X, scans)])
 
 
-def violins_of(name: str) -> Figure:
-    values = np.random.default_rng(1).normal(size=30)
-    panel = ViolinPanel([(name, values), ("constant", np.ones(5))], name, 0.5)
-    return violin_figure(panel)
-
-
 def tissues_of(name: str) -> Figure:
     quartiles = np.arange(18.0).reshape(3, 2, 3)
     return tissue_figure({name: quartiles}, [name, name, "z"], [name, "WM"], units=name)
@@ -52,7 +40,7 @@ def joint_of(name: str) -> Figure:
     return joint_figure(JointVoxels([name, name], before, before + 1, 0 * before[:, 0], target))
 
 
-MAKERS = [densities_of, violins_of, tissues_of, joint_of]
+MAKERS = [densities_of, tissues_of, joint_of]
 every_figure = pytest.mark.parametrize("maker", MAKERS)
 
 
@@ -84,7 +72,7 @@ def test_nothing_is_cut_off_at_the_edges(maker):
 
 def test_coordinates_have_two_decimals_and_text_is_not_changed():
     name = 'a d="1.23456" x="9.87654"'
-    drawing = svg(violin_figure(ViolinPanel([(name, np.array([0.1, 0.2, 0.7]))], name)))
+    drawing = svg(densities_of(name))
     assert name in texts(drawing)
     paths = re.findall(rb'<path[^>]* d="([^"]*)"', drawing)
     numbers = [n for path in paths for n in re.findall(rb"\d+\.(\d+)", path)]

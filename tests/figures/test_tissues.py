@@ -1,12 +1,9 @@
-"""Figures of tissues and violin plots: what is drawn are the numbers that were given."""
-
-import statistics
+"""Figures of tissues: what is drawn are the numbers that were given."""
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from ndflow.figures.cohort import ViolinPanel, tissue_figure, violin_figure
+from ndflow.figures.cohort import tissue_figure
 from ndflow.figures.style import colours
 
 
@@ -43,41 +40,3 @@ def test_of_very_many_scans_an_even_selection_by_median_is_drawn():
         assert (middle[0], middle[-1]) == (medians[0], medians[-1])
         mean = figure.axes[0].lines[3 * i + 2].get_xdata()[0]
         assert mean == pytest.approx(medians.mean())  # of all, not of those drawn
-
-
-SOME = np.random.default_rng(4).normal(size=41)
-
-
-def violins(*groups):
-    """Return the axes, and dots, bars and medians of each group, from top to bottom."""
-    panel = ViolinPanel([("a", np.array(values)) for values in groups], "x")
-    (axes,) = violin_figure(panel).axes
-    return axes, axes.lines[::3], axes.lines[1::3], axes.lines[2::3]
-
-
-def test_medians_and_quartiles_agree_with_the_standard_library():
-    groups = [SOME, 3 * SOME + 1, SOME[:4]]
-    _, _, bars, medians = violins(*groups)
-    for row, values in enumerate(groups):
-        low, middle, high = statistics.quantiles(values.tolist(), n=4, method="inclusive")
-        np.testing.assert_allclose(bars[row].get_xdata(), [low, high])
-        np.testing.assert_allclose(medians[row].get_xdata(), [middle])
-        assert medians[row].get_ydata() == [row]
-
-
-def test_the_outline_is_the_kernel_density_and_contains_every_dot():
-    axes, (dots,), *_ = violins(SOME)
-    edge = axes.collections[0].get_paths()[0].vertices
-    upper = edge[edge[:, 1] > 0]
-    density = stats.gaussian_kde(SOME)(upper[:, 0])
-    np.testing.assert_allclose(upper[:, 1] / upper[:, 1].max(), density / density.max(), rtol=1e-3)
-    np.testing.assert_array_equal(dots.get_xdata(), np.sort(SOME))
-    width = 0.4 * stats.gaussian_kde(SOME)(dots.get_xdata()) / density.max()
-    assert (np.abs(dots.get_ydata()) <= 1.01 * width).all()
-
-
-@pytest.mark.parametrize("values", [[0.4], [0.3, 0.5], [0.4] * 9, [0.4, 0.4, 0.4 + 1e-16]])
-def test_few_or_equal_values_have_dots_and_no_outline(values: list[float]):
-    axes, (dots,), *_ = violins(values)
-    assert dots.get_xdata().tolist() == values
-    assert np.ptp(axes.collections[0].get_paths()[0].vertices[:, 1]) == 0

@@ -157,7 +157,7 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
 def print_evaluation(
     evaluation: Evaluation, verbosity: Verbosity, page: PageOutcome | None
 ) -> None:
-    """Print the verdict of an evaluation, its most important numbers, and where the rest is.
+    """Print the first verdict of an evaluation, its main numbers, and where the rest is.
 
     Parameters
     ----------
@@ -165,13 +165,17 @@ def print_evaluation(
     verbosity : how much to print.
     page : the report of the run that it belongs to, if there is one.
     """
+    from ndflow.evaluation.save import VERDICT
+
     if verbosity.quiet:
         return
     notes, folder = evaluation.comparison.notes, evaluation.folder
     not_done = ["Not done", *notes, ""] if notes else []
-    print(evaluation.verdict, evaluation.overview, *not_done, sep="\n")
+    first, *more = evaluation.verdict.split("\n\n")
+    print(first.rstrip(), "", evaluation.overview, *not_done, sep="\n")
     report = None if page is None else str(page.path or page.why)
-    lines = {"tables": str(folder / "summary.txt"), "figures": str(folder), "report": report}
+    others = f"{folder / VERDICT}: {plural(len(more), 'more comparison')}" if more else None
+    lines = {"verdicts": others, "tables": str(folder / "summary.txt"), "report": report}
     _print_lines(lines, verbosity)
 
 

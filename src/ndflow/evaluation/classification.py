@@ -94,8 +94,22 @@ class SiteClassification(NamedTuple):
     chance: Chance | None
 
 
-def accuracy(probabilities: FloatArray, labels: Sequence[str]) -> tuple[dict[str, float], float]:
-    """Return how often the most probable class is the true one: in each class, and of all scans.
+class Accuracy(NamedTuple):
+    """How often the most probable class is the true one.
+
+    Attributes
+    ----------
+    per_class : in each class.
+    pooled, balanced : of all scans, and the mean over classes.
+    """
+
+    per_class: dict[str, float]
+    pooled: float
+    balanced: float
+
+
+def accuracy(probabilities: FloatArray, labels: Sequence[str]) -> Accuracy:
+    """Return how often the most probable class is the true one.
 
     Parameters
     ----------
@@ -104,19 +118,15 @@ def accuracy(probabilities: FloatArray, labels: Sequence[str]) -> tuple[dict[str
 
     Examples
     --------
-    >>> accuracy(np.array([[0.9, 0.1], [0.6, 0.4]]), ["a", "b"])
-    ({'a': 1.0, 'b': 0.0}, 0.5)
+    >>> accuracy(np.array([[0.9, 0.1], [0.6, 0.4], [0.7, 0.3]]), ["a", "b", "b"])[0]
+    {'a': 1.0, 'b': 0.0}
     """
     truth = np.array(labels)
     classes = np.unique(truth)
     right = classes[probabilities.argmax(axis=1)] == truth
     per_class = {str(name): float(right[truth == name].mean()) for name in classes}
-    return per_class, float(right.mean())
-
-
-def balanced(per_class: Mapping[str, float]) -> float:
-    """Return the mean over classes."""
-    return float(np.mean(list(per_class.values())))
+    balanced = float(np.mean([*per_class.values()]))
+    return Accuracy(per_class, float(right.mean()), balanced)
 
 
 def entropy(probabilities: ArrayLike) -> FloatArray:
@@ -300,7 +310,7 @@ def shuffle_accuracy(
     own = shuffled(labels, parts, generator, groups) if number else list(labels)
     forest_seed = int(generator.integers(_SEEDS))
     found = forest_probabilities(features, parts, own, seed=forest_seed, trees=trees)
-    return balanced(accuracy(found, own)[0])
+    return accuracy(found, own).balanced
 
 
 def chance_level(reached: float, by_chance: Sequence[float]) -> Chance:
@@ -485,6 +495,11 @@ def known_sites(scans: Sequence[Subject]) -> list[str] | None:
     return known if len(known) == len(sites) and len(set(known)) > 1 else None
 
 
+def known_subjects(scans: Sequence[Subject]) -> list[str]:
+    """Return the subject of each scan; one that is not known counts as another one."""
+    return [scan.person or f"scan {scan.name}" for scan in scans]
+
+
 def recognise_sites(
     scans: Sequence[Subject],
     lattices: Sequence[Lattice],
@@ -514,8 +529,7 @@ def recognise_sites(
     -------
     What was found under each condition, those that failed, and notes on what could not be done.
     """
-    # A scan whose subject is not known counts as another subject.
-    subjects = [scan.person or f"scan {scan.name}" for scan in scans]
+    subjects = known_subjects(scans)
     sites = known_sites(scans)
     if sites is None:
         words = "no distances between sites, and no classification of sites"

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndflow.evaluation.classification import entropy
 from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition
 from ndflow.evaluation.distribution import EmpiricalDistribution
 from ndflow.evaluation.tissues import TISSUE_ROWS
-from ndflow.figures.cohort import (
-    DensityPanel,
-    ViolinPanel,
-    density_figure,
-    tissue_figure,
-    violin_figure,
-)
+from ndflow.figures.cohort import DensityPanel, density_figure, tissue_figure
 from ndflow.figures.style import png, svg
 from ndflow.values import FloatArray
 
@@ -33,7 +26,6 @@ _ENDS = (0.0005, 0.9995)
 _BEYOND = 0.08  # of the range, on either side
 _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
 _UNITS = "standard deviations"
-_SURE = ("entropy of a prediction, bits", "confidence of a prediction")
 
 
 class Drawing(NamedTuple):
@@ -69,9 +61,6 @@ def drawings(comparison: Comparison) -> list[Drawing]:
         for number, tissue in enumerate(TISSUE_ROWS):
             own = {name: quartiles[:, [number]] for name, quartiles in rows.items()}
             found.append(Drawing(f"tissues_{tissue}", partial(draw, own, tissue_names=[tissue])))
-    if comparison.classified:
-        for name, panel in _predictions(comparison).items():
-            found.append(Drawing(name, partial(violin_figure, panel)))
     return found
 
 
@@ -96,15 +85,3 @@ def _edges(scans: Sequence[EmpiricalDistribution], beyond: float = 0.0) -> Float
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
     more = beyond * (high - low)
     return np.linspace(low - more, high + more, _BINS + 1)
-
-
-def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
-    found = {name: one.probabilities for name, one in comparison.classified.items()}
-    classes = len(set(comparison.sites or ()))
-    bits = [(name, entropy(each)) for name, each in found.items()]
-    largest = [(name, each.max(axis=1)) for name, each in found.items()]
-    titles = [f"{what} (dashed: guessing)" for what in _SURE]
-    return {
-        "entropy": ViolinPanel(bits, titles[0], float(np.log2(classes))),
-        "confidence": ViolinPanel(largest, titles[1], 1 / classes),
-    }

@@ -1,24 +1,23 @@
-"""Tests of significance, the effect of a covariate such as age, and intraclass correlation.
+"""Intervals of changes, the effect of a covariate such as age, and intraclass correlation.
 
-*The t-test* compares ``t = difference / standard error`` with Student's t distribution. Two cases
-are decided before it:
+*The interval of a change* from one condition to another, of the same scans, is a jackknife's
+[efron1981]. With c the change of a measure, and c_i without subject i, one of n_s of site s,
 
-- A difference no larger than the rounding error of the data counts as no difference: t = 0, p = 1.
-  (Rounding errors that happen to have the same sign in all scans would otherwise be highly
-  significant.)
-- A difference without any variance has a standard error of zero: t is infinite, and p is its limit,
-  0 or 1.
+    se² = Σ_s (n_s − 1)/n_s Σ_i (c_i − c̄_s)²,   c ± t se,
 
-*The Brown–Forsythe test* compares dispersions: it is a t-test of ``|x − median|``. It is one-sided
-here: is the dispersion of the first sample *smaller*? In the unpaired test (with equal variances)
-the square of t is the statistic of Levene's test about the median. Scans are the same before and
-after normalisation, so the paired test, on the differences of ``|x − median|`` scan by scan, is the
-one that fits the design. The paper describes an unpaired test, although not all of its bold cells
-can come from one; so both are available.
+with Student's t for subjects − sites degrees of freedom; of ratios, c is the logarithm. Subjects
+are left out with all their scans, because these are not independent, and compared with others of
+their site, because the study would have the same sites again. What was made from all scans, such
+as a reference, stays as it is.
 
-*Holm's correction* of n p-values, ``p_(1) ≤ … ≤ p_(n)``: ``max_{j ≤ i} (n − j + 1) p_(j)``, at most
-1. It bounds the probability of even one false discovery, and assumes nothing about dependence
-between the tests.
+*Shares* of correct predictions, which may not change in any scan, are given the variance 2/n² in
+addition, as if one scan more were recognised and one fewer, much as Bonett and Price (2012) do.
+
+In simulations of 12, 24 and 69 scans of three sites, 90, 92 and 94 % of the intervals of the spread
+of tissues held the truth, and 95 to 98 % of those of distances and shares. Those of correlations
+did in 88 to 98, 92 to 97 and 93 to 96 %. Percentiles of a bootstrap held it less often; the closed
+form for correlations of Zou (2007) as often, but twice as wide where scans hardly change, and in
+86 % of skewed data.
 
 *The effect of a covariate* on a tissue's intensity has sites as fixed effects: one site's scans
 may be brighter and its subjects older, so only the relation within sites shows what age does. The
@@ -27,9 +26,9 @@ the deviations from the sites' means, y' and x', through the origin:
 
     b = Σx'y' / Σx'²,   s² = Σ(y' − b x')² / (n − sites − 1),   se(b) = √(s² / Σx'²),
 
-and ``r = Σx'y' / √(Σx'² Σy'²)`` is the partial correlation. ``b / se(b)`` has a t distribution with
-``f = n − sites − 1`` degrees of freedom. *Other covariates* are regressed out of x' and y' first,
-by the same theorem, and each takes away a degree of freedom. The 95 % interval of r is Fisher's,
+and ``r = Σx'y' / √(Σx'² Σy'²)`` is the partial correlation, with ``f = n − sites − 1`` degrees of
+freedom. *Other covariates* are regressed out of x' and y' first, by the same theorem, and each
+takes away a degree of freedom. The 95 % interval of r is Fisher's,
 ``tanh(artanh r ± 1.96 / √(f − 1))``.
 
 *The intraclass correlation* is the share of the variance that is between subjects. Scans of one
@@ -73,7 +72,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,23 +81,56 @@ from scipy import special
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray, real_array
 
-# ── tests and effects ─────────────────────────────────────────────────────────────────────────────
+_UPPER = 0.975  # of a distribution, for the ends of a 95 % interval
 
-_NORMAL_95 = 1.959963984540054  # the 97.5th percentile of the normal distribution
-_ROUNDING = 1e-12  # relative to the largest number in the data
+# ── changes ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class TestResult(NamedTuple):
-    """The outcome of a t-test.
+class Change(NamedTuple):
+    """A change from one condition to another; the ends of the interval are NaN if not known.
 
     Attributes
     ----------
-    statistic : the difference in units of its standard error.
-    p : the probability of a statistic at least as extreme if there were no difference.
+    change, change_low, change_high : a difference or a ratio, and the ends of its 95 % interval.
     """
 
-    statistic: float
-    p: float
+    change: float
+    change_low: float
+    change_high: float
+
+
+def jackknife(changes: ArrayLike, sites: Sequence[str], more: float = 0.0) -> Change:
+    """Return a change with its interval.
+
+    Parameters
+    ----------
+    changes : (1 + subjects,), of all scans, then without each of the subjects.
+    sites : (subjects,), the site of each subject.
+    more : variance that is added.
+
+    Examples
+    --------
+    The mean of 1, 2 and 6, and the means of two of them:
+
+    >>> made = jackknife([3.0, 4.0, 3.5, 1.5], ["a"] * 3)
+    >>> print(f"{made.change} ({made.change_low:.2f} to {made.change_high:.2f})")
+    3.0 (-3.57 to 9.57)
+    """
+    (change, *rest), at = np.asarray(changes, np.float64).tolist(), np.array(sites)
+    freedom, variance = 0, more
+    for name in np.unique(at):
+        own = np.array(rest)[at == name]
+        if own.size > 1:
+            freedom += own.size - 1
+            variance += (own.size - 1) * float(own.var())
+    half = float(special.stdtrit(freedom, _UPPER)) * math.sqrt(variance) if freedom else math.nan
+    return Change(change, change - half, change + half)
+
+
+# ── effects of covariates ─────────────────────────────────────────────────────────────────────────
+
+_NORMAL_95 = 1.959963984540054  # the 97.5th percentile of the normal distribution
+_ROUNDING = 1e-12  # relative to the largest number in the data
 
 
 class CovariateEffect(NamedTuple):
@@ -107,107 +139,18 @@ class CovariateEffect(NamedTuple):
     Attributes
     ----------
     slope, se : change of the value per unit of the covariate, and its standard error.
-    slope_low, slope_high : the 95 % confidence interval of the slope.
     correlation : partial correlation of value and covariate given the site; it has the sign of the
         slope.
     correlation_low, correlation_high : the 95 % confidence interval of the correlation.
-    p : two-sided p-value of the hypothesis that there is no effect.
     scans : number of scans whose covariates are known.
     """
 
     slope: float
     se: float
-    slope_low: float
-    slope_high: float
     correlation: float
     correlation_low: float
     correlation_high: float
-    p: float
     scans: int
-
-
-_NO_DIFFERENCE = TestResult(0.0, 1.0)  # also where there are too few numbers to test
-
-
-def paired_t(one: ArrayLike, other: ArrayLike) -> TestResult:
-    """Test whether the mean of ``one − other`` is zero, by a two-sided paired t-test.
-
-    Parameters
-    ----------
-    one, other : (n,), two measurements of each scan.
-
-    Returns
-    -------
-    The statistic, positive if `one` is larger on average, and p; 0 and 1 for fewer than two scans.
-
-    Raises
-    ------
-    InvalidValueError : if there are not as many in `one` as in `other`.
-
-    Examples
-    --------
-    >>> statistic, p = paired_t([5.1, 4.9, 5.6, 5.3], [4.8, 4.7, 5.0, 5.2])
-    >>> print(f"t = {statistic:.2f}, p = {p:.3f}")
-    t = 2.78, p = 0.069
-    """
-    a = real_array(one, "one", None)
-    b = real_array(other, "other", a.size)
-    if a.size < 2:
-        return _NO_DIFFERENCE
-    return _t_test(a, b, np.abs([a, b]).max(), paired=True, alternative="two-sided")
-
-
-def brown_forsythe(one: ArrayLike, other: ArrayLike, *, paired: bool) -> TestResult:
-    """Test whether the dispersion of `one` is smaller than that of `other`.
-
-    Parameters
-    ----------
-    one, other : (n,) and (m,), the samples.
-    paired : whether the two are measurements of the same scans, in the same order.
-
-    Returns
-    -------
-    The statistic, negative if the dispersion of `one` is smaller, and the one-sided p; 0 and 1 if
-    either sample has fewer than three numbers.
-
-    Examples
-    --------
-    >>> before, after = [2.0, 5.0, 9.0, 4.0, 7.0], [4.9, 5.2, 5.6, 5.0, 5.3]
-    >>> statistic, p = brown_forsythe(after, before, paired=True)
-    >>> print(f"t = {statistic:.2f}, p = {p:.3f}")
-    t = -2.79, p = 0.025
-    """
-    a, b = real_array(one, "one", None), real_array(other, "other", None)
-    if min(a.size, b.size) < 3:
-        return _NO_DIFFERENCE
-    # The rounding error is that of the data, not of the smaller deviations from the median.
-    largest = max(np.abs(a).max(), np.abs(b).max())
-    a, b = np.abs(a - np.median(a)), np.abs(b - np.median(b))
-    return _t_test(a, b, largest, paired=paired, alternative="less")
-
-
-def holm(p_values: ArrayLike) -> FloatArray:
-    """Return p-values (n,), corrected for multiple testing by Holm's step-down method.
-
-    Parameters
-    ----------
-    p_values : (n,), in any order.
-
-    Returns
-    -------
-    The corrected p-values (n,), in the same order.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    given = real_array(p_values, "p_values", None)
-    order = np.argsort(given, kind="stable")
-    steps = given[order] * np.arange(given.size, 0, -1)
-    adjusted = np.empty_like(given)
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return adjusted
 
 
 def covariate_effect(
@@ -228,7 +171,7 @@ def covariate_effect(
 
     Returns
     -------
-    Slope, standard error, partial correlation, p-value, and the number of scans used.
+    Slope, standard error, partial correlation, and the number of scans used.
 
     Raises
     ------
@@ -240,8 +183,8 @@ def covariate_effect(
     >>> effect = covariate_effect(
     ...     [1.0, 1.2, 1.3, 2.0, 2.1, 2.3], [20, 30, 40, 25, 35, 45], ["a"] * 3 + ["b"] * 3
     ... )
-    >>> print(f"{effect.slope:.3f} ± {effect.se:.3f} per year, p = {effect.p:.3f}")
-    0.015 ± 0.002 per year, p = 0.003
+    >>> print(f"{effect.slope:.3f} ± {effect.se:.3f} per year")
+    0.015 ± 0.002 per year
     """
     given = real_array(values, "values", None)
     covariates = np.asarray(covariate, np.float64)
@@ -272,7 +215,6 @@ def covariate_effect(
                 "their effects cannot be told apart; leave one out"
             )
     slope = error = correlation = 0.0
-    p = 1.0
     if dy.any():
         # In units of the largest deviation, so that no square overflows or underflows.
         unit_x, unit_y = np.abs(dx).max(), np.abs(dy).max()
@@ -280,47 +222,47 @@ def covariate_effect(
         xx, xy, yy = np.sum(dx * dx), np.sum(dx * dy), np.sum(dy * dy)
         slope = float(xy / xx)
         error = float(np.sqrt(np.sum((dy - slope * dx) ** 2) / freedom / xx))
-        if abs(slope) > _ROUNDING:
-            # `scipy.special` rather than `scipy.stats`: every study imports this module.
-            t = abs(slope / error) if error > _ROUNDING else math.inf
-            p = float(2 * special.stdtr(freedom, -t))
         slope, error = float(slope * unit_y / unit_x), float(error * unit_y / unit_x)
         correlation = float(np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0))
-    half = float(special.stdtrit(freedom, 0.975)) * error
-    slopes = (slope, error, slope - half, slope + half)
     low, high = -1.0, 1.0
     if abs(correlation) == 1:
         low = high = correlation
     elif freedom > 1:
         half, middle = _NORMAL_95 / math.sqrt(freedom - 1), math.atanh(correlation)
         low, high = math.tanh(middle - half), math.tanh(middle + half)
-    return CovariateEffect(*slopes, correlation, low, high, p, y.size)
+    return CovariateEffect(slope, error, correlation, low, high, y.size)
 
 
-def _t_test(
-    a: FloatArray,
-    b: FloatArray,
-    largest: float,
-    *,
-    paired: bool,
-    alternative: Literal["two-sided", "less"],
-) -> TestResult:
-    """Return the t-test of the means of two samples; rounding is relative to `largest`."""
-    from scipy import stats  # which takes half a second to import
+def partial_correlations(
+    values: FloatArray, covariate: FloatArray, sites: Sequence[str], others: FloatArray
+) -> FloatArray:
+    """Return the correlation of a covariate with each of several values, given sites and others.
 
-    difference = float(a.mean() - b.mean())
-    deviation = (a - b).std(ddof=1) if paired else max(a.std(ddof=1), b.std(ddof=1))
-    if abs(difference) <= _ROUNDING * largest:
-        return _NO_DIFFERENCE
-    if deviation <= _ROUNDING * largest:
-        impossible = alternative == "less" and difference > 0
-        return TestResult(float(np.copysign(np.inf, difference)), float(impossible))
-    if paired:
-        statistic, p = stats.ttest_rel(a, b, alternative=alternative)
-    else:  # from moments: given a sample of equal numbers, `ttest_ind` warns of lost precision
-        first, second = ((x.mean(), x.std(ddof=1), x.size) for x in (a, b))
-        statistic, p = stats.ttest_ind_from_stats(*first, *second, alternative=alternative)
-    return TestResult(float(statistic), float(p))
+    Parameters
+    ----------
+    values : (n, m), of each scan.
+    covariate, others : (n,) and (n, k); scans where one is NaN are left out.
+    sites : (n,), the site of each scan.
+
+    Returns
+    -------
+    (m,), NaN for what does not vary.
+
+    Examples
+    --------
+    >>> values = np.array([[1.0, 2], [2, 4], [4, 3], [9, 9], [8, 7]])
+    >>> partial_correlations(values, values[:, 0], [*"aaabb"], np.zeros((5, 0))).round(3).tolist()
+    [1.0, 0.44]
+    """
+    known = ~np.isnan(np.column_stack([covariate, others])).any(axis=1)
+    own = np.array(sites)[known, np.newaxis]
+    given = np.column_stack([own == np.unique(own), others[known]])
+    both = np.column_stack([covariate, values])[known]
+    rest = both - given @ np.linalg.lstsq(given, both)[0]
+    sizes = np.linalg.norm(rest, axis=0)
+    sizes[sizes <= _ROUNDING * np.linalg.norm(both, axis=0)] = np.nan
+    found: FloatArray = rest[:, 0] @ rest[:, 1:] / (sizes[0] * sizes[1:])
+    return found
 
 
 def _deviations(values: FloatArray, site: NDArray[np.intp]) -> FloatArray:
@@ -342,8 +284,6 @@ def _without(values: FloatArray, others: FloatArray) -> FloatArray:
 
 
 Agreement = tuple[float, float, float]  # the coefficient, and the ends of its 95 % interval
-
-_UPPER = 0.975  # of an F distribution, for the ends of a 95 % interval
 
 
 class IntraclassCorrelation(NamedTuple):

@@ -1,29 +1,23 @@
 """The summary of a comparison: tables in the layout of the paper, and a verdict in words.
 
-The verdict says what became more alike, and what it cost. Every run is compared with the alignment
-of mean and standard deviation, the least that anybody would do. A difference is only called one if
-it is significant: p < .05 in a paired t-test over scans of how far each lies from the other sites,
-or from the average of its own, with the same sign as the distance that is quoted, and with three
-scans at least; for tissues, in the tests of their table.
+The verdict says what became more alike, and at what cost, by how much each measure has changed,
+with the 95 % interval of the change: further runs are compared with the first, and all with
+z-scoring, the least that anybody would do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from textwrap import TextWrapper
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ndflow.evaluation.classification import ANATOMY, FLOORS, RANKS
-from ndflow.evaluation.comparison import AFFINE, UNNORMALISED, Comparison, Condition
-from ndflow.evaluation.sites import distance_within_sites, to_other_sites, to_own_site
-from ndflow.evaluation.statistics import paired_t
-from ndflow.evaluation.tables import Row, Tables, separabilities
-from ndflow.values import FloatArray, plural
+from ndflow.evaluation.classification import ANATOMY, RANKS
+from ndflow.evaluation.comparison import AFFINE, Comparison
+from ndflow.evaluation.measures import RECOGNISED, Row
+from ndflow.evaluation.tables import Tables
+from ndflow.values import listed
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
-
-_SIGNIFICANT = 0.05
 
 # The titles of tables, and how to read them.
 _ABOUT = {
@@ -34,38 +28,36 @@ _ABOUT = {
         "from a scale linear in the true intensities, which no method aims at. The tissue maps of "
         "auto are those that the scans were made from; auto-without-maps was given none.",
     ),
+    "measures": (
+        "Measures of all scans",
+        "Mean sd over scans of the quartiles of tissues, and of each tissue. Between, within: "
+        "distances of sites, and of scans from the average of their site (W1 of histograms, in "
+        "sd). Recognised: share of scans whose site is predicted. d′: distance between the means "
+        "of GM and WM, in sd of these tissues. Repeats: how much scans of one subject differ, as a "
+        "share of scans of different subjects. Less is better, but for d′.",
+    ),
+    "changes": (
+        "Changes of these measures",
+        "How many times as large they are, with the 95 % interval; of shares, the difference in "
+        "percentage points. Last, differences of correlations: of a covariate with the median of a "
+        "tissue, within sites.",
+    ),
     "tissue": (
         "Tissue quartiles",
-        "Mean ± sd over scans. The sd is less than with z-scoring: * paired, † unpaired "
-        "(Brown–Forsythe, Holm, p < .05). Last: mean sd, and the same in units of the gap between "
-        "WM and GM.",
+        "Mean ± sd over scans. Last: mean sd, and the same in units of the gap between WM and GM.",
     ),
     "fitness": (
         "Histograms compared with the average density of the z-scored scans",
-        "Medians over scans of differences of densities (mae, rmse), Wasserstein, Kolmogorov–"
-        "Smirnov and Jensen–Shannon distances (w1, ks, js) and differences of quantiles (qq); own: "
-        "from the average of the condition itself; variation and jump of the slopes of maps.",
-    ),
-    "sites": (
-        "Distances between and within sites",
-        "W1 of histograms, in sd of the average scan; shares of those after z-scoring.",
+        "Medians over scans of the difference of densities (rmse) and the Wasserstein distance "
+        "(w1); own: from the average of the condition itself; variation and jump of the slopes of "
+        "maps.",
     ),
     "classification": (
         "Site classification by random forests",
         "Share of scans whose site is predicted correctly, with references made without them; "
-        "chance from shuffled sites; entropy in bits, and p of a paired t-test of it against "
-        "z-scoring. Without any difference of intensity: ranks, where all scans have the same "
-        "histogram; anatomy, where each tissue has one intensity in all scans.",
-    ),
-    "repeats": (
-        "Scans of the same subject",
-        "W1 of histograms within and between subjects, and their ratio.",
-    ),
-    "contrast": (
-        "Contrast and variation of tissues",
-        "Contrast: mean of WM minus that of GM, in standard deviations of the average brain; "
-        "dprime: in those of the tissues themselves, and p of a paired t-test of it against "
-        "z-scoring; cv: coefficient of variation of tissue medians over scans.",
+        "chance from shuffled sites; entropy in bits. Without any difference of intensity: ranks, "
+        "where all scans have the same histogram; anatomy, where each tissue has one intensity in "
+        "all scans.",
     ),
     "reliability": (
         "Reliability of tissue medians in scans of the same subject",
@@ -75,23 +67,18 @@ _ABOUT = {
     "covariate": (
         "Effects of covariates on tissue medians",
         "Partial correlation within sites, each covariate given the others, with its 95 % "
-        "interval; *: p < .05.",
+        "interval.",
     ),
 }
 
-# The overview: the title of a column, its table and name there, and what it means.
+# The overview: columns of the measures, and what they mean.
 _OVERVIEW = {
-    "scans": ("fitness", "w1_own", "distance of a scan from the average of all, median, in sd"),
-    "sites": ("sites", "between", "distance between sites, in sd"),
-    "within": ("sites", "within", "distance of a scan from the average of its site, in sd"),
-    "predicted": ("classification", "balanced", "balanced accuracy of predicting sites"),
-    "d′": ("contrast", "dprime", "separability of GM and WM by intensity"),
-    "repeats": ("repeats", "ratio", "differences of scans of one subject, as a share of others"),
-    "tissues": ("tissue", "sd", "sd of the quartiles of WM, GM and CSF over scans, mean"),
-}
-_OF_FLOORS = {
-    RANKS: "what remains if all scans have the same histogram",
-    ANATOMY: "what remains if each tissue has one intensity in all scans",
+    "tissues": "sd of the quartiles of tissues over scans",
+    "between": "distance between sites, in sd",
+    "within": "distance of a scan from the average of its site",
+    RECOGNISED: "share of scans whose site is recognised",
+    "dprime": "distinctness of GM and WM (d′)",
+    "repeats": "differences of scans of one subject, ÷ others",
 }
 
 
@@ -115,23 +102,15 @@ class Section(NamedTuple):
 
 
 def overview(made: Tables) -> str:
-    """Return the most important numbers in a table, and how to read it."""
-    columns: dict[str, dict[str, str]] = {}
-    notes = []
-    names = dict.fromkeys(row["condition"] for row in made["fitness"])
-    for title, (table, column, meaning) in _OVERVIEW.items():
-        if table in made:
-            shown = "{:.0%}".format if column == "balanced" else _cell
-            found = {name: _mean(_of(made, table, name), column) for name in (*names, *FLOORS)}
-            columns[title] = {name: shown(one) for name, one in found.items() if one is not None}
-            notes.append(f"{title:<9}  {meaning}")
-    floors = [floor for floor in FLOORS if floor in columns.get("predicted", ())]
-    notes += [f"{f'({floor})':<9}  {_OF_FLOORS[floor]}" for floor in floors]
-    lines = [["condition", *columns]]
-    for name in (*names, *floors):
-        called = f"({name})" if name in floors else name
-        lines.append([called, *(column.get(name, "–") for column in columns.values())])
-    return "\n".join([*_aligned(lines), "", *notes]) + "\n"
+    """Return the most important numbers in a table, with a column for each condition."""
+    rows = made["measures"]
+    lines = [["", *(_shown(row["condition"]) for row in rows)]]
+    lines += [
+        [meaning, *(_measure(name, row[name]) for row in rows)]
+        for name, meaning in _OVERVIEW.items()
+        if any(row[name] is not None for row in rows)
+    ]
+    return "\n".join(_aligned(lines)) + "\n"
 
 
 def sections(made: Tables) -> list[Section]:
@@ -173,24 +152,40 @@ def _arranged(
     for row in rows:
         lines.setdefault(tuple(str(row[key]) for key in keys), []).append(row)
     made = {shared: cells(own) for shared, own in lines.items()}
-    head = [*keys, *next(iter(made.values()))]
-    body = [[*shared, *own.values()] for shared, own in made.items()]
-    return [column.replace("_", " ") for column in head], body
+    head = list(dict.fromkeys(name for own in made.values() for name in own))
+    body = [
+        [*map(_shown, shared), *(own.get(name, "–") for name in head)]
+        for shared, own in made.items()
+    ]
+    return [column.replace("_", " ") for column in (*keys, *head)], body
 
 
 def _plain(rows: Sequence[Row]) -> dict[str, str]:
     return {name: _cell(part) for name, part in rows[0].items() if name != "condition"}
 
 
+def _fits(rows: Sequence[Row]) -> dict[str, str]:
+    names = ("rmse", "w1", "w1_own", "variation", "jump", "largest_jump")
+    return {name: _cell(rows[0][name]) for name in names}
+
+
+def _measures(rows: Sequence[Row]) -> dict[str, str]:
+    return {name: _measure(name, part) for name, part in rows[0].items() if name != "condition"}
+
+
+def _changes(rows: Sequence[Row]) -> dict[str, str]:
+    return {row["measure"]: _estimate(row, "change") for row in rows}
+
+
 def _quartiles(rows: Sequence[Row]) -> dict[str, str]:
     """The paper's Table 1."""
     cells = {}
     for row in rows:
-        marks = _mark(row["paired_holm"], "*") + _mark(row["unpaired_holm"], "†")
         mean = round(row["mean"], 2) + 0.0  # not -0.00
-        cells[f"{row['tissue']} Q{row['quartile']}"] = f"{mean:.2f} ± {row['sd']:.3f}{marks}"
+        cells[f"{row['tissue']} Q{row['quartile']}"] = f"{mean:.2f} ± {row['sd']:.3f}"
     means = {"mean sd": "sd", "÷ gap": "relative_sd"}
-    return cells | {title: f"{_mean(rows, column):.4f}" for title, column in means.items()}
+    of = {title: sum(row[name] for row in rows) / len(rows) for title, name in means.items()}
+    return cells | {title: f"{mean:.4f}" for title, mean in of.items()}
 
 
 def _agreements(rows: Sequence[Row]) -> dict[str, str]:
@@ -198,37 +193,53 @@ def _agreements(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _correlations(rows: Sequence[Row]) -> dict[str, str]:
-    return {row["tissue"]: _estimate(row, "correlation", _mark(row["p"], "*")) for row in rows}
+    return {row["tissue"]: _estimate(row, "correlation") for row in rows}
 
 
-# Tables with several rows per condition.
+# Tables of which not all is shown, or with several rows per condition.
 _LAYOUTS: dict[str, tuple[list[str], _Cells]] = {
+    "measures": (["condition"], _measures),
+    "changes": (["condition", "against"], _changes),
+    "fitness": (["condition"], _fits),
     "tissue": (["condition"], _quartiles),
     "reliability": (["condition", "subjects", "model"], _agreements),
     "covariate": (["condition", "covariate"], _correlations),
 }
 
 
-def _estimate(row: Row, name: str, mark: str = "") -> str:
+def _estimate(row: Row, name: str) -> str:
     """Return an estimate with its interval."""
-    if row[name] is None:
-        return _cell(None)
-    return f"{row[name]:.2f}{mark} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]"
+    known = row[name] is not None
+    return f"{_number(row, name)}{_interval(row, name)}" if known else _cell(None)
 
 
-def _of(made: Tables, table: str, condition: str) -> list[Row]:
-    """Return the rows of a condition; none without the table."""
-    return [row for row in made.get(table, ()) if row["condition"] == condition]
+def _interval(row: Row, name: str, words: str = "") -> str:
+    """Return the ends of an interval in brackets; nothing where they are not known."""
+    low, high = f"{name}_low", f"{name}_high"
+    known = row[low] is not None
+    return f" ({words}{_number(row, low)} to {_number(row, high)})" if known else ""
 
 
-def _mean(rows: Sequence[Row], column: str) -> Any:
-    """Return the mean over rows, of a single row its own number; None where there is none."""
-    known = [row[column] for row in rows if row[column] is not None]
-    return sum(known) / len(known) if known else None
+def _number(row: Row, name: str) -> str:
+    """Return a ratio, a difference of shares in percentage points, or a correlation."""
+    value = row[name]
+    if row.get("measure") == RECOGNISED:
+        text = str(round(100 * value))
+    elif row.get("kind") == "ratio" and value < 0.095:
+        text = f"{value:#.2g}"
+    else:
+        text = f"{round(value, 2) + 0.0:.2f}"  # not -0.00
+    return text.replace("-", "−")
 
 
-def _mark(p: float | None, mark: str) -> str:
-    return mark if p is not None and p < _SIGNIFICANT else ""
+def _measure(name: str, value: float | None) -> str:
+    if value is None or name != RECOGNISED:
+        return _cell(value)
+    return f"{100 * value:.0f} %"
+
+
+def _shown(condition: str) -> str:
+    return "z-scored" if condition == AFFINE else condition
 
 
 def _cell(part: float | str | None) -> str:
@@ -239,143 +250,101 @@ def _cell(part: float | str | None) -> str:
 
 # ── verdict ───────────────────────────────────────────────────────────────────────────────────────
 
-_CIRCULAR = " The same tissue maps made its targets, so that is no evidence by itself."
-_FEWEST = 3  # scans that can differ significantly
+# What is said of each measure, and in which part.
+_SAID = {
+    "More alike?": {
+        "tissues": "The quartiles of tissues vary {change} times as much over scans{interval}: by "
+        "{after} standard deviations on average, against {before}.{circular}",
+        "between": "Sites lie {change} times as far apart{interval}: {after} standard deviations, "
+        "against {before}.",
+        RECOGNISED: "A random forest recognises the site of {after} of scans, against {before}: a "
+        "change of {change} percentage points{interval}.{otherwise}",
+    },
+    "At what cost?": {
+        "within": "Scans{of_site} lie {change} times as far from their average{interval}: {after} "
+        "standard deviations, against {before}.",
+        "dprime": "The intensities of GM and WM are {change} times as distinct{interval}: d′ "
+        "{after}, against {before}.",
+        "repeats": "Scans of one subject differ {change} times as much{interval}: by {after} of "
+        "what scans of different subjects do, against {before}.",
+    },
+}
+_NO_COVARIATE = (
+    "Whether effects such as that of age are preserved was not measured; add --covariate to find "
+    "out."
+)
 _wrapped = TextWrapper(100, "- ", "  ", break_on_hyphens=False, break_long_words=False).wrap
 
 
 def verdict(comparison: Comparison, made: Tables) -> str:
-    """Return the verdict on each run, as plain text of at most 100 columns.
+    """Return what has changed, as plain text of at most 100 columns: a block per comparison.
 
     Parameters
     ----------
     comparison : what was measured.
     made : its tables.
     """
+    compared: dict[tuple[str, str], list[Row]] = {}
+    for row in made.get("changes", ()):
+        compared.setdefault((row["condition"], row["against"]), []).append(row)
     blocks = []
-    for run in comparison.conditions[2:]:
-        parts = {
-            "What became more alike": _alike(comparison, made, run),
-            "What it cost": _cost(comparison, made, run),
+    for (run, base), rows in compared.items():
+        lines = [f"{run}, compared with {'z-scoring' if base == AFFINE else base}"]
+        more = {
+            "of_site": " of one site" if comparison.sites else "",
+            "circular": _circular(comparison, (run, base)),
+            "otherwise": _otherwise(made, run),
         }
-        lines = [f"{run.name}, compared with z-scoring alone"]
-        for title, sentences in parts.items():
-            if sentences:
-                lines += [title, *chain.from_iterable(map(_wrapped, sentences))]
+        for title, words in _SAID.items():
+            own = [row for row in rows if row["measure"] in words]
+            said = [words[row["measure"]].format(**_quoted(row), **more) for row in own]
+            if "within" in words:
+                said += _effects(rows) or [_NO_COVARIATE]
+            lines += [title, *(line for sentence in said for line in _wrapped(sentence))]
         blocks.append("\n".join(lines))
     if not blocks:
         blocks.append("There is nothing to compare z-scoring with: give a run of another method.")
     return "\n\n".join(blocks) + "\n"
 
 
-def _alike(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
-    found = []
-    if comparison.sites is not None:
-        names = (run.name, AFFINE, UNNORMALISED)
-        now, before, raw = (_of(made, "sites", name)[0]["between"] for name in names)
-        away = [to_other_sites(one.quantiles, comparison.sites) for one in (run, comparison.affine)]
-        word = _word(now - before, away, ("closer together", "further apart"))
-        found.append(
-            f"Sites are {word}: {now:.3g} standard deviations apart, against {before:.3g} "
-            f"({raw:.3g} unnormalised)."
-        )
-    if cells := _of(made, "tissue", run.name):
-        smaller = sum(cell["paired_holm"] < _SIGNIFICANT for cell in cells)
-        now, before = (_mean(some, "sd") for some in (cells, _of(made, "tissue", AFFINE)))
-        judged = run.study is not None and run.study.target_rule.needs_tissue_maps
-        found.append(
-            f"The quartiles of tissues have a standard deviation of {now:.3g} on average, against "
-            f"{before:.3g}; it is significantly smaller in {smaller} of {len(cells)}."
-            f"{_CIRCULAR if judged else ''}"
-        )
-    return [*found, *_predicted(made, run)]
+def _quoted(row: Row) -> dict[str, str]:
+    """Return a change with its interval, and both numbers."""
+    found = {name: _measure(row["measure"], row[name]) for name in ("after", "before")}
+    found["interval"] = _interval(row, "change", "95 % interval ")
+    return found | {"change": _number(row, "change")}
 
 
-def _predicted(made: Tables, run: Condition) -> list[str]:
-    """Say how well sites are recognised, by chance, and where no intensity map could change it."""
-    rows = {row["condition"]: row for row in made.get("classification", ())}
-    if run.name not in rows or AFFINE not in rows:
-        return []
-    right = {name: f"{row['balanced']:.0%}" for name, row in rows.items()}
-    text = f"A random forest recognises sites with a balanced accuracy of {right[run.name]}, "
-    text += f"against {right[AFFINE]}"
-    row = rows[run.name]
-    if row["chance"] is not None:
-        text += f" (chance: {row['chance']:.0%}, p = {row['chance_p']:.2g})"
-    words = {RANKS: "by the ranks of their voxels alone", ANATOMY: "by their tissue maps alone"}
-    floors = [f"{right[name]} {how}" for name, how in words.items() if name in right]
-    return [f"{text}. Without any difference of intensity, it reaches {' and '.join(floors)}."]
-
-
-def _cost(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
-    found = []
-    both = (run, comparison.affine)
-    sites = comparison.sites or [""] * len(comparison.scans)
-    if len(set(sites)) < len(sites):
-        now, before = (distance_within_sites(one.quantiles, sites) for one in both)
-        away = [to_own_site(one.quantiles, sites) for one in both]
-        word = _word(now - before, away, ("more alike", "less alike"))
-        where = "of one site " if comparison.sites else ""
-        found.append(
-            f"Scans {where}are {word}: {now:.3g} standard deviations from their average, against "
-            f"{before:.3g}."
-        )
-    if "contrast" in made:
-        now, before = (_of(made, "contrast", one.name)[0]["dprime"] for one in both)
-        apart = [separabilities(one) for one in both]
-        word = _word(now - before, apart, ("less distinct", "more distinct"))
-        found.append(
-            f"The intensities of GM and WM are {word}: d′ {now:.3g}, against {before:.3g}."
-        )
-    if "repeats" in made:
-        (row,), (base,) = (_of(made, "repeats", one.name) for one in both)
-        found.append(
-            f"Scans of one subject differ by {row['ratio']:.3g} of what scans of different "
-            f"subjects do, against {base['ratio']:.3g} ({plural(row['pairs'], 'pair')}; less is "
-            f"better)."
-        )
-    if not comparison.covariates:
-        found.append(
-            "Whether effects such as that of age are preserved was not measured; add --covariate "
-            "to find out."
-        )
-    return [*found, *_effects(made, run)]
-
-
-def _effects(made: Tables, run: Condition) -> list[str]:
-    kinds: dict[str, list[str]] = {}
-    rows = zip(_of(made, "covariate", run.name), _of(made, "covariate", AFFINE), strict=True)
-    for now, before in rows:
-        same = now["correlation"] * before["correlation"] > 0
-        word = {
-            (True, True): "preserved" if same else "reversed",
-            (True, False): "new",
-            (False, True): "lost",
-            (False, False): "not significant",
-        }[now["p"] < _SIGNIFICANT, before["p"] < _SIGNIFICANT]
-        kinds.setdefault(now["covariate"], []).append(
-            f"{word} in {now['tissue']} ({_estimate(now, 'correlation')}, "
-            f"against {before['correlation']:.2f})"
-        )
-    return [
-        f"The effect of {label} on the median of each tissue, as a correlation within sites "
-        f"(95 % interval), is {', '.join(own)}."
-        for label, own in kinds.items()
+def _circular(comparison: Comparison, names: Sequence[str]) -> str:
+    """Say whose targets were made by the maps that judge them."""
+    made = [
+        one.name
+        for one in comparison.conditions
+        if one.name in names and one.study and one.study.target_rule.needs_tissue_maps
     ]
+    words = " The same tissue maps made the targets of {}, so that is no evidence by itself."
+    return words.format(listed(made)) if made else ""
 
 
-def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) -> str:
-    """Return the word for a change that is significant over scans, and has the same sign there.
+def _otherwise(made: Tables, run: str) -> str:
+    """Say how well sites are recognised by chance, and where no intensity map could change it."""
+    rows = {row["condition"]: row for row in made.get("classification", ())}
+    ways = {RANKS: "the ranks of voxels", ANATOMY: "tissue maps"}
+    found = [
+        f"{_measure(RECOGNISED, rows[name]['balanced'])} from {how} alone"
+        for name, how in ways.items()
+        if name in rows
+    ]
+    if run in rows and rows[run]["chance"] is not None:
+        found.append(f"{_measure(RECOGNISED, rows[run]['chance'])} by chance")
+    return f" It would be {listed(found)}." if found else ""
 
-    Parameters
-    ----------
-    change : of what the sentence quotes.
-    scans : the distance of each scan, now and before.
-    words : for less, and for more.
-    """
-    less, more = words
-    now, before = scans
-    agree = change * float((now - before).mean()) > 0
-    if len(now) >= _FEWEST and agree and paired_t(now, before).p < _SIGNIFICANT:
-        return less if change < 0 else more
-    return f"neither significantly {less} nor {more} than after z-scoring"
+
+def _effects(rows: Sequence[Row]) -> list[str]:
+    """Say how correlations with covariates have changed."""
+    said, words = [], "95 % interval of the change "
+    for row in rows:
+        if row["kind"] == "difference" and row["measure"] != RECOGNISED:
+            both = f"{_number(row, 'before')} → {_number(row, 'after')}"
+            said.append(f"{row['measure']} {both}{_interval(row, 'change', words)}")
+            words = ""
+    return [f"Correlations with tissue medians within sites: {', '.join(said)}."] if said else []

@@ -7,25 +7,17 @@ after the covariates as features, `site` as batch, and the covariates as what to
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ndflow.evaluation import sites, statistics
-from ndflow.evaluation.classification import FLOORS, accuracy, balanced, entropy
-from ndflow.evaluation.comparison import (
-    AFFINE,
-    UNNORMALISED,
-    Comparison,
-    Condition,
-    covariate_values,
-)
+from ndflow.evaluation import statistics
+from ndflow.evaluation.classification import accuracy, entropy
+from ndflow.evaluation.comparison import Comparison, Condition, covariate_values
 from ndflow.evaluation.distribution import average_distribution, histogram_fit, smoothness
-from ndflow.evaluation.tissues import TISSUE_ROWS, coefficient_of_variation, separability
+from ndflow.evaluation.measures import Row, changes, measures
+from ndflow.evaluation.tissues import TISSUE_ROWS, separability
 from ndflow.image.subject import Subject
 from ndflow.values import FloatArray
 
-Row = dict[str, Any]  # text and numbers by the names of their columns; None where there is nothing
 Tables = dict[str, list[Row]]
 
 _WM, _GM = TISSUE_ROWS.index("WM"), TISSUE_ROWS.index("GM")
@@ -35,7 +27,12 @@ def tables(comparison: Comparison) -> Tables:
     """Return the rows of all tables that the scans allow, by the names of the tables."""
     made = {name: make(comparison) for name, make in _MAKERS.items()}
     made["fitness"] = _medians(made["fitness_scans"])
-    return {name: rows for name, rows in made.items() if rows}
+    return {name: [_known_parts(row) for row in rows] for name, rows in made.items() if rows}
+
+
+def _known_parts(row: Row) -> Row:
+    """Return a row with None for what is not a number."""
+    return {name: None if part != part else part for name, part in row.items()}
 
 
 # ── histograms, sites and predictions ─────────────────────────────────────────────────────────────
@@ -85,39 +82,15 @@ def _medians(scans: list[Row]) -> list[Row]:
     return rows
 
 
-def _sites(comparison: Comparison) -> list[Row]:
-    """Distances between and within sites, and both as shares of what the alignment leaves."""
-    known = comparison.sites
-    if known is None:
-        return []
-    measures = {"between": sites.distance_between_sites, "pairwise": sites.distance_between_scans}
-    if len(set(known)) < len(known):
-        measures["within"] = sites.distance_within_sites
-    rows: list[Row] = []
-    for condition in comparison.conditions:
-        row: Row = {"condition": condition.name, "between": None, "within": None}
-        row |= {name: measure(condition.quantiles, known) for name, measure in measures.items()}
-        rows.append(row)
-    base = rows[1]
-    for row in rows:
-        for name in ("between", "within"):
-            row[f"{name}_share"] = row[name] / base[name] if base[name] else None
-    return rows
-
-
 def _classification(comparison: Comparison) -> list[Row]:
     rows = []
-    base = comparison.classified.get(AFFINE)
     for condition, (probabilities, chance) in comparison.classified.items():
-        per_class, pooled = accuracy(probabilities, comparison.sites or [])
+        per_class, pooled, balanced = accuracy(probabilities, comparison.sites or [])
         bits = entropy(probabilities)
-        row: Row = {"pooled": pooled, "balanced": balanced(per_class)}
+        row: Row = {"pooled": pooled, "balanced": balanced}
         row["chance"], row["chance_95"], row["chance_p"] = chance or (None,) * 3
         row["entropy"] = float(bits.mean())
         row["confidence"] = float(probabilities.max(axis=1).mean())
-        row["entropy_p"] = None
-        if base is not None and condition not in (UNNORMALISED, AFFINE, *FLOORS):
-            row["entropy_p"] = statistics.paired_t(bits, entropy(base.probabilities)).p
         rows.append(_joined({"condition": condition}, "site", per_class, row))
     return rows
 
@@ -136,14 +109,6 @@ def _predictions(comparison: Comparison) -> list[Row]:
     return rows
 
 
-def _repeats(comparison: Comparison) -> list[Row]:
-    subjects = [scan.person for scan in comparison.scans]
-    found = {
-        one.name: sites.repeatability(one.quantiles, subjects) for one in comparison.conditions
-    }
-    return [{"condition": name} | own._asdict() for name, own in found.items() if own is not None]
-
-
 # ── tissues ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -152,74 +117,18 @@ def _with_tissues(comparison: Comparison) -> list[tuple[Condition, FloatArray]]:
     return [(one, one.tissues) for one in comparison.conditions if one.tissues is not None]
 
 
-def _tissue_scans(comparison: Comparison) -> list[Row]:
-    names = [f"{tissue}_Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3)]
-    return [
-        _known(condition.name, scan) | dict(zip(names, own[:, :3].ravel().tolist(), strict=True))
-        for condition, tissues in _with_tissues(comparison)
-        for scan, own in zip(comparison.scans, tissues, strict=True)
-    ]
-
-
 def _tissue(comparison: Comparison) -> list[Row]:
-    """The quartiles of tissues over all scans, with tests against the alignment."""
-    rows = []
-    tested = {
-        one.name: (tissues, _quartiles(tissues)) for one, tissues in _with_tissues(comparison)
-    }
-    for condition, (tissues, columns) in tested.items():
-        medians = tissues[:, :, 1].mean(axis=0)
-        gap = abs(float(medians[_WM] - medians[_GM]))
-        tests: dict[str, list[float | None]] = {}
-        pairs = list(zip(columns, tested[AFFINE][1], strict=True))
-        for name in ("unpaired", "paired"):
-            p = [statistics.brown_forsythe(*pair, paired=name == "paired").p for pair in pairs]
-            tests |= {name: [*p], f"{name}_holm": statistics.holm(p).tolist()}
-        # What is not normalised, and the alignment itself, are not tested against it.
-        if condition in (UNNORMALISED, AFFINE):
-            tests = {name: [None] * len(p) for name, p in tests.items()}
-        for number, column in enumerate(columns):
-            row: Row = {"condition": condition, "tissue": TISSUE_ROWS[number // 3]}
-            sd = float(column.std(ddof=1))
-            row |= {"quartile": number % 3 + 1, "mean": float(column.mean())}
-            row |= {"sd": sd, "relative_sd": sd / gap}
-            for name in ("unpaired", "paired", "unpaired_holm", "paired_holm"):
-                row[name] = tests[name][number]
-            rows.append(row)
-    return rows
-
-
-def _quartiles(tissues: FloatArray) -> FloatArray:
-    """The quartiles of the first tissue, then of the next, (9, scans)."""
-    return tissues[:, :, :3].reshape(len(tissues), -1).T
-
-
-def separabilities(condition: Condition) -> FloatArray:
-    """Return d′ of GM and WM in each scan; without tissue probability maps, none."""
-    if condition.tissues is None:
-        return np.zeros(0)
-    return separability(condition.tissues[:, _WM, 3:], condition.tissues[:, _GM, 3:])
-
-
-def _contrast(comparison: Comparison) -> list[Row]:
-    offset, scale = comparison.conditions[0].units
+    """The quartiles of tissues over all scans."""
     rows = []
     for condition, tissues in _with_tissues(comparison):
-        contrast = tissues[:, _WM, 3] - tissues[:, _GM, 3]
-        apart, base = separabilities(condition), separabilities(comparison.affine)
-        tested = condition.name not in (UNNORMALISED, AFFINE)
-        row = {
-            "condition": condition.name,
-            "contrast": float(contrast.mean()),
-            "contrast_sd": float(contrast.std(ddof=1)),
-            "dprime": float(apart.mean()),
-            "dprime_sd": float(apart.std(ddof=1)),
-            "dprime_p": statistics.paired_t(apart, base).p if tested else None,
-        }
-        # The zero of the scanner, see `ndflow.evaluation.tissues`.
-        for tissue, medians in zip(TISSUE_ROWS, tissues[:, :, 1].T, strict=True):
-            row[f"cv_{tissue}"] = coefficient_of_variation(medians, -offset / scale)
-        rows.append(row)
+        means, sds = tissues.mean(axis=0), tissues.std(axis=0, ddof=1)
+        gap = abs(float(means[_WM, 1] - means[_GM, 1]))
+        for number, tissue in enumerate(TISSUE_ROWS):
+            for place in range(3):
+                sd = float(sds[number, place])
+                row: Row = {"condition": condition.name, "tissue": tissue, "quartile": place + 1}
+                row |= {"mean": float(means[number, place]), "sd": sd, "relative_sd": sd / gap}
+                rows.append(row)
     return rows
 
 
@@ -270,21 +179,19 @@ def _features(comparison: Comparison) -> list[Row]:
                 tissues = condition.tissues[place]
                 own |= dict(zip(names, tissues.ravel().tolist(), strict=True))
                 own["contrast"] = float(tissues[_WM, 3] - tissues[_GM, 3])
-                own["dprime"] = float(separability(tissues[_WM, 3:], tissues[_GM, 3:]))
+                own["dprime"] = float(separability(tissues))
             given = {name: scan.covariates.get(name) for name in covariates}
             rows.append(_joined(known, "covariate", given, own))
     return rows
 
 
 _MAKERS = {
+    "measures": measures,
+    "changes": changes,
     "fitness_scans": _fitness_scans,
-    "tissue_scans": _tissue_scans,
     "tissue": _tissue,
-    "sites": _sites,
     "classification": _classification,
     "predictions": _predictions,
-    "repeats": _repeats,
-    "contrast": _contrast,
     "reliability": _reliability,
     "covariate": _covariate,
     "features": _features,

@@ -3,7 +3,7 @@
 For each scan and tissue: the quartiles of the intensities, with each voxel weighted by the
 probability that it belongs to the tissue; over the scans, their mean and standard deviation. A
 smaller standard deviation is better, unless everything has shrunk: so it is also given relative to
-the gap between white and grey matter. `ndflow.evaluation.statistics` describes the tests.
+the gap between white and grey matter. `ndflow.evaluation.statistics` describes intervals.
 
 *Weighted quantiles* are the inverse of the mid-distribution function: a level has all of the weight
 below it and half of its own, and the function is linear between levels. A voxel that occurs twice
@@ -17,15 +17,6 @@ standard deviation s of each tissue, every voxel weighted by its probability of 
 
 The contrast is in the units of the intensities; d′ has none, and a straight line changes nothing of
 it, so it shows whether the shape of a map has made tissues harder to tell apart (or easier).
-
-*The coefficient of variation* of tissues over scans, standard deviation over mean, means something
-only where zero does: intensities of the scanner have a zero, normalised ones only by convention,
-and a method could halve its coefficient by adding a constant. So all conditions are given the same
-zero: in units of the standard deviation of a brain, that of the scanner lies ``m`` below the mean
-of the brain, on average over the unnormalised scans, and values x in common units
-(mean 0, standard deviation 1) have the coefficient
-
-    CV = s(x) / (x̄ + m).
 """
 
 from __future__ import annotations
@@ -106,12 +97,12 @@ def weighted_moments(values: ArrayLike, weights: ArrayLike) -> tuple[float, floa
     return mean, float(np.sqrt(np.sum(share * (given - mean) ** 2)))
 
 
-def separability(wm: ArrayLike, gm: ArrayLike) -> FloatArray:
+def separability(tissues: ArrayLike) -> FloatArray:
     """Return d′ of white and grey matter.
 
     Parameters
     ----------
-    wm, gm : (..., 2), mean and standard deviation in each scan.
+    tissues : (..., 3, 5), quartiles and moments of each tissue, in the order of `TISSUE_ROWS`.
 
     Returns
     -------
@@ -119,39 +110,11 @@ def separability(wm: ArrayLike, gm: ArrayLike) -> FloatArray:
 
     Examples
     --------
-    >>> float(separability([5.0, 1.0], [3.0, 1.0]))
+    >>> float(separability([[4, 5, 6, 5.0, 1.0], [2, 3, 4, 3.0, 1.0], [0, 1, 2, 1.0, 1.0]]))
     2.0
     """
-    white, grey = np.asarray(wm, np.float64), np.asarray(gm, np.float64)
+    white, grey, _ = np.moveaxis(np.asarray(tissues, np.float64)[..., 3:], -2, 0)
     spread = np.sqrt((white[..., 1] ** 2 + grey[..., 1] ** 2) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         found: FloatArray = np.abs(white[..., 0] - grey[..., 0]) / spread
     return found
-
-
-# ── variation ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def coefficient_of_variation(values: ArrayLike, zero: float) -> float | None:
-    """Return standard deviation over mean, with n − 1.
-
-    Parameters
-    ----------
-    values : (n,), one per scan.
-    zero : where the scale has its zero, in the units of `values`.
-
-    Returns
-    -------
-    None for fewer than two scans, and where a value does not lie above zero.
-
-    Examples
-    --------
-    >>> round(coefficient_of_variation([9.0, 10.0, 11.0], zero=0.0), 3)
-    0.1
-    >>> round(coefficient_of_variation([-1.0, 0.0, 1.0], zero=-10.0), 3)
-    0.1
-    """
-    above = real_array(values, "values", None) - zero
-    if above.size < 2 or (above <= 0).any():
-        return None
-    return float(np.std(above, ddof=1) / above.mean())

@@ -18,12 +18,8 @@ from ndflow.subject.records import EvaluationRecord
 
 _MAX_BYTES = 1 << 20
 _PICTURES = {
-    **{
-        f"tissues_{tissue}": f"Quartiles of {tissue} in each scan, by site, under each condition"
-        for tissue in TISSUE_ROWS
-    },
-    "entropy": "Entropy of the predicted sites",
-    "confidence": "Confidence of the predicted sites",
+    f"tissues_{tissue}": f"Quartiles of {tissue} in each scan, by site, under each condition"
+    for tissue in TISSUE_ROWS
 }
 
 
