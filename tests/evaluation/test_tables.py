@@ -72,3 +72,23 @@ def test_a_covariate_that_is_called_like_a_feature_keeps_a_column_of_its_own(
     features = tables(replace(comparison, scans=odd))["features"]
     assert [*features[0]][4:6] == ["covariate_mean", "mean"]
     assert {row["covariate_mean"] for row in features} == {"7"}
+
+
+def test_changes_of_correlations_are_those_given_other_covariates_of_scans_where_all_are_known(
+    comparison: Comparison,
+) -> None:
+    sexes = [*"FMMFFMMMF", None, "F", "M"]
+    odd = [
+        replace(scan, covariates=scan.covariates | ({"sex": sex} if sex else {}))
+        for scan, sex in zip(comparison.scans, sexes, strict=True)
+    ]
+    made = tables(replace(comparison, scans=odd, covariates=("age", "sex")))
+    effects = {
+        (row["condition"], f"{row['covariate']}–{row['tissue']}"): row["correlation"]
+        for row in made["covariate"]
+    }
+    rows = [row for row in made["changes"] if "–" in row["measure"]]
+    assert len(rows) == 6
+    for row in rows:
+        ends = [effects[row[name], row["measure"]] for name in ("against", "condition")]
+        assert [row["before"], row["after"]] == pytest.approx(ends)

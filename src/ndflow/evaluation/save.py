@@ -1,7 +1,7 @@
 """Compare finished studies, and write tables, a summary in words, figures, and how it was made.
 
 OUT/*.tsv            the numbers, see `ndflow.evaluation.tables`
-OUT/verdict.txt      what became more alike, and what it cost, in words
+OUT/verdict.txt      what became more alike, and at what cost, in words
 OUT/summary.txt      the same, and the tables in the layout of the paper
 OUT/*.svg, *.png     the figures
 OUT/failures.tsv     scans that could not be read, if any
@@ -53,8 +53,8 @@ class Evaluation(NamedTuple):
     comparison : every scan under every condition.
     folder : where tables and figures are.
     text : the verdict, and all tables in the layout of the paper.
-    verdict : what became more alike, and what it cost, in words.
-    overview : the most important numbers, in a table of at most 100 columns.
+    verdict : what became more alike, and at what cost, in words; the most direct comparison first.
+    overview : the most important numbers, with a column for each condition.
     """
 
     comparison: Comparison

@@ -31,11 +31,11 @@ def evaluate(
 ) -> int:
     """Compare finished runs: how similar scans and sites have become, and at what cost.
 
-    Each run is compared with the unnormalised scans, and with the same scans z-scored: their
-    histograms, the intensities of tissues, how well random forests tell the sites apart, and how
-    reliable repeated scans of the same subject are. A verdict and the most important numbers are
-    printed; all tables and figures are written to DIR. An evaluation inside a run is shown in its
-    report, which is written again.
+    Each run is compared with the same scans z-scored, and further runs with the first: how much
+    the intensities of tissues vary, how far apart the sites are, how well random forests recognise
+    them, and how reliable repeated scans of the same subject are, with 95 % intervals. The first
+    comparison and the most important numbers are printed; all of them, tables and figures are
+    written to DIR. An evaluation inside a run is shown in its report, which is written again.
 
     Example: `ndflow evaluate OUT OUT_NYUL -o comparison --covariate age sex`
 
