@@ -60,6 +60,11 @@ UNNORMALISED, AFFINE = "unnormalised", "affine"
 _TAKEN = (UNNORMALISED, AFFINE, *FLOORS)
 
 
+def shown_name(condition: str) -> str:
+    """Return what texts and figures call a condition."""
+    return "z-scored" if condition == AFFINE else condition
+
+
 @dataclass(frozen=True)
 class Condition:
     """All scans under one condition, in common units.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition
+from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition, shown_name
 from ndflow.evaluation.distribution import EmpiricalDistribution
 from ndflow.evaluation.tissues import TISSUE_ROWS
 from ndflow.figures.cohort import DensityPanel, density_figure, tissue_figure
@@ -51,7 +51,7 @@ def drawings(comparison: Comparison) -> list[Drawing]:
     panels = [_panel(comparison, condition) for condition in comparison.conditions]
     found = [Drawing("populations", partial(density_figure, panels))]
     rows = {
-        one.name: one.tissues[:, :, :3]
+        shown_name(one.name): one.tissues[:, :, :3]
         for one in comparison.conditions[1:]
         if one.tissues is not None
     }
@@ -77,7 +77,7 @@ def _panel(comparison: Comparison, condition: Condition) -> DensityPanel:
     for one, scan in zip(comparison.scans, scans, strict=True):
         densities.setdefault(one.site or "all scans", []).append(scan.density(edges))
     middles = 0.5 * (edges[1:] + edges[:-1])
-    return DensityPanel(condition.name, middles, densities, units, logarithmic)
+    return DensityPanel(shown_name(condition.name), middles, densities, units, logarithmic)
 
 
 def _edges(scans: Sequence[EmpiricalDistribution], beyond: float = 0.0) -> FloatArray:

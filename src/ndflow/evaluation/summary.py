@@ -12,7 +12,7 @@ from textwrap import TextWrapper
 from typing import NamedTuple
 
 from ndflow.evaluation.classification import ANATOMY, RANKS
-from ndflow.evaluation.comparison import AFFINE, Comparison
+from ndflow.evaluation.comparison import AFFINE, Comparison, shown_name
 from ndflow.evaluation.measures import RECOGNISED, Row
 from ndflow.evaluation.tables import Tables
 from ndflow.values import listed
@@ -104,7 +104,7 @@ class Section(NamedTuple):
 def overview(made: Tables) -> str:
     """Return the most important numbers in a table, with a column for each condition."""
     rows = made["measures"]
-    lines = [["", *(_shown(row["condition"]) for row in rows)]]
+    lines = [["", *(shown_name(row["condition"]) for row in rows)]]
     lines += [
         [meaning, *(_measure(name, row[name]) for row in rows)]
         for name, meaning in _OVERVIEW.items()
@@ -154,14 +154,14 @@ def _arranged(
     made = {shared: cells(own) for shared, own in lines.items()}
     head = list(dict.fromkeys(name for own in made.values() for name in own))
     body = [
-        [*map(_shown, shared), *(own.get(name, "–") for name in head)]
+        [*map(shown_name, shared), *(own.get(name, "–") for name in head)]
         for shared, own in made.items()
     ]
     return [column.replace("_", " ") for column in (*keys, *head)], body
 
 
 def _plain(rows: Sequence[Row]) -> dict[str, str]:
-    return {name: _cell(part) for name, part in rows[0].items() if name != "condition"}
+    return {name: _measure(name, part) for name, part in rows[0].items() if name != "condition"}
 
 
 def _fits(rows: Sequence[Row]) -> dict[str, str]:
@@ -169,12 +169,11 @@ def _fits(rows: Sequence[Row]) -> dict[str, str]:
     return {name: _cell(rows[0][name]) for name in names}
 
 
-def _measures(rows: Sequence[Row]) -> dict[str, str]:
-    return {name: _measure(name, part) for name, part in rows[0].items() if name != "condition"}
-
-
 def _changes(rows: Sequence[Row]) -> dict[str, str]:
-    return {row["measure"]: _estimate(row, "change") for row in rows}
+    return {
+        f"{row['condition']}, against {shown_name(row['against'])}": _estimate(row, "change")
+        for row in rows
+    }
 
 
 def _quartiles(rows: Sequence[Row]) -> dict[str, str]:
@@ -196,10 +195,9 @@ def _correlations(rows: Sequence[Row]) -> dict[str, str]:
     return {row["tissue"]: _estimate(row, "correlation") for row in rows}
 
 
-# Tables of which not all is shown, or with several rows per condition.
+# Tables of which not all is shown, or whose rows are arranged in another way.
 _LAYOUTS: dict[str, tuple[list[str], _Cells]] = {
-    "measures": (["condition"], _measures),
-    "changes": (["condition", "against"], _changes),
+    "changes": (["measure"], _changes),
     "fitness": (["condition"], _fits),
     "tissue": (["condition"], _quartiles),
     "reliability": (["condition", "subjects", "model"], _agreements),
@@ -238,10 +236,6 @@ def _measure(name: str, value: float | None) -> str:
     return f"{100 * value:.0f} %"
 
 
-def _shown(condition: str) -> str:
-    return "z-scored" if condition == AFFINE else condition
-
-
 def _cell(part: float | str | None) -> str:
     if part is None:
         return "–"
@@ -253,8 +247,8 @@ def _cell(part: float | str | None) -> str:
 # What is said of each measure, and in which part.
 _SAID = {
     "More alike?": {
-        "tissues": "The quartiles of tissues vary {change} times as much over scans{interval}: by "
-        "{after} standard deviations on average, against {before}.{circular}",
+        "tissues": "The quartiles of tissues vary {change} times as much between scans{interval}: "
+        "by {after} standard deviations on average, against {before}.{circular}",
         "between": "Sites lie {change} times as far apart{interval}: {after} standard deviations, "
         "against {before}.",
         RECOGNISED: "A random forest recognises the site of {after} of scans, against {before}: a "
