@@ -115,7 +115,7 @@ def test_each_channel_is_evaluated(run: Run, both: Path, monkeypatch: pytest.Mon
     assert run("evaluate", both, "--permutations", 0, "--trees", 2).code == 0
     order = {"T1w": ["CSF", "GM", "WM"], "FLAIR": ["CSF", "WM", "GM"]}  # from dark to bright
     for name in NAMES:
-        rows = read_tsv(both / "evaluation" / name / "tissue_scans.tsv")
+        rows = read_tsv(both / "evaluation" / name / "features.tsv")
         for row in rows:
             assert sorted(order[name], key=lambda tissue: float(row[f"{tissue}_Q2"])) == order[name]
         before, _, after = (
