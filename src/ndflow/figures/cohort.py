@@ -31,7 +31,8 @@ _LINES_IN_ALL = 300  # per figure, for the size of its file
 _BAND = 100  # points of a band, which matplotlib does not simplify as it does lines
 _COLUMNS = 3
 _WIDTH, _HEIGHT = 3.1, 2.3  # inches
-_AXES = (0.07, 0.19, 0.89, 0.7)  # of a picture by itself: left, bottom, width, height
+_ALONE = (3.7, 1.5)  # inches, of a picture by itself
+_AXES = (0.06, 0.27, 0.9, 0.58)  # of that: left, bottom, width, height
 
 
 class DensityPanel(NamedTuple):
@@ -86,6 +87,8 @@ def density_picture(
 ) -> Figure:
     """Draw one condition by itself, without a legend, small enough for a phone.
 
+    It is wide and low, so that three lie one above the other beside two rows of brains.
+
     Parameters
     ----------
     panel : the condition.
@@ -96,7 +99,7 @@ def density_picture(
     with style.drawing():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(_WIDTH, _HEIGHT))
+        figure = Figure(figsize=_ALONE)
         axes = figure.add_axes(_AXES)
         _draw(axes, panel, {*sites, *panel.densities}, lines=3 * in_all <= _LINES_IN_ALL)
         if tallest is not None:
@@ -141,7 +144,7 @@ def _draw(axes: Axes, panel: DensityPanel, all_sites: Iterable[str], *, lines: b
 # its medians. Sites are in the order of the legend. Where a method works, the vertical lines of all
 # sites are aligned, and the bands are hardly slanted.
 
-_TISSUE_WIDTH, _TISSUE_HEIGHT, _SITE = 2.5, 1.25, 0.13  # inches
+_TISSUE_WIDTH, _TISSUE_HEIGHT, _SITE = 2.5, 0.95, 0.13  # inches
 _SCANS = 120  # per panel; of more, an even selection of each site, in the order of medians
 
 
