@@ -233,7 +233,11 @@ def test_a_large_volume_is_averaged_over_blocks() -> None:
     picture[10:20, 10:20, 10:20] = 1.0
     picture[20:30, 10:20, 10:20] = 2.0
     picture[10, 10, 10] = np.nan
-    data = np.asarray(opened(small_volume(picture, (1.0, 1.0, 1.0))).dataobj)
+    cropped = opened(small_volume(picture, (1.0, 1.0, 1.0)))
+    assert cropped.shape == (20, 10, 10)
+    assert np.unique(cropped.get_fdata()) == pytest.approx([1 - 1 / 254, 1, 2])
+    picture[0, 0, 0] = picture[-1, -1, -1] = 1.0
+    data = opened(small_volume(picture, (1.0, 1.0, 1.0))).dataobj.get_unscaled()
     expected = np.zeros((56, 20, 20))
     expected[5:10, 5:10, 5:10], expected[10:15, 5:10, 5:10] = 1, 255
     expected[5, 5, 5] = 7 / 8

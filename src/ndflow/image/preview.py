@@ -303,9 +303,12 @@ def small_volume(picture: FloatArray, spacing: tuple[float, ...]) -> bytes:
 
     Returns
     -------
-    content : a ``.nii.gz`` file of unsigned bytes, averaged over blocks to at most 56 voxels along
-        each axis. 0 is outside, and 1 to 255 span the 0.5th to the 99.5th percentile.
+    content : a ``.nii.gz`` file of unsigned bytes, cropped, and averaged over blocks to at most 56
+        voxels along each axis. 0 is outside, and 1 to 255 span the 0.5th to the 99.5th percentile,
+        whose intensities the scaling of the file gives.
     """
+    filled = np.nonzero(np.isfinite(picture))
+    picture = picture[tuple(slice(at.min(), at.max() + 1) for at in filled)]
     extent = max(length * size for length, size in zip(picture.shape, spacing, strict=True))
     steps = [max(1, int(np.ceil(extent / _MAX_LENGTH / size - 1e-9))) for size in spacing]
     low, high = np.percentile(picture[np.isfinite(picture)], _SHOWN).tolist()
@@ -319,7 +322,9 @@ def small_volume(picture: FloatArray, spacing: tuple[float, ...]) -> bytes:
         blocks[place] = parts.sum(axis=(0, 2, 4)) / math.prod(steps)
     affine = np.diag([*(step * size for step, size in zip(steps, spacing, strict=True)), 1.0])
     affine[:3, 3] = -0.5 * np.array(blocks.shape) * np.diag(affine)[:3]
+    slope = max(high - low, 1e-300) / 254
     image = nibabel.Nifti1Image(np.rint(blocks).astype(np.uint8), affine)  # type: ignore[no-untyped-call]
+    image.header.set_slope_inter(slope, low - slope)  # type: ignore[no-untyped-call]
     return gzip.compress(image.to_bytes(), 9, mtime=0)
 
 

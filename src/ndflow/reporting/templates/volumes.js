@@ -1,6 +1,13 @@
 // ── volumes before and after in three planes, by NiiVue, which is unpacked on demand ────────────
 const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
+// The greys of a picture in another window. 1 is the darkest; 0 is outside, and stays.
+const greysIn = ([low, high], [black, white]) =>
+  Array.from({ length: 256 }, (_, grey) => {
+    const share = (low + ((high - low) * (grey - 1)) / 254 - black) / (white - black);
+    return grey && Math.round(1 + 254 * Math.min(Math.max(share, 0), 1));
+  });
+
 async function unpack() {
   const packed = new Blob([bytes(find("niivue").textContent)]).stream();
   const script = document.createElement("script");
@@ -46,17 +53,6 @@ async function start() {
   return made;
 }
 
-// From black to white: where most of the values other than zero, the background, lie.
-function range(image) {
-  const { scl_slope: slope, scl_inter: shift } = image.hdr;
-  const scaled = slope ? (value) => value * slope + shift : (value) => value;
-  const values = Float64Array.from(image.img, scaled).filter((value) => value).sort();
-  if (!values.length) return [0, 1];
-  const at = (share) => values[Math.round(share * (values.length - 1))];
-  const [low, high] = [at(0.01), at(0.995)];
-  return [Math.min(low, high - 1e-6 * Math.abs(high)), high];
-}
-
 // `windows`: before and after, or null for those of the volumes themselves.
 async function load(viewers, number, windows) {
   const volumes = JSON.parse(find(`volumes-${number}`).textContent);
@@ -67,7 +63,14 @@ async function load(viewers, number, windows) {
       name: `${side}.nii.gz`,
       colormap: "gray",
     });
-    [image.cal_min, image.cal_max] = windows?.[i] ?? range(image);
+    // Greys are those of the volume's own window, and 0 is outside, which stays black in another.
+    const { scl_slope: slope, scl_inter: shift } = image.hdr;
+    if (windows) {
+      const greys = greysIn([shift + slope, shift + 255 * slope], windows[i]);
+      image.img = image.img.map((grey) => greys[grey]);
+    }
+    [image.hdr.scl_slope, image.hdr.scl_inter] = [1, 0];
+    [image.cal_min, image.cal_max] = [0, 255];
     for (const old of [...viewer.volumes]) viewer.removeVolume(old);
     viewer.addVolume(image);
   }
