@@ -56,7 +56,7 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
         montage=Montage([name], [name], [grey], [grey], name),
         failures=[(name, name, name)],
         populations=[picture, picture],
-        sites=[SiteEntry(name, 2, "#0072B2", [picture], name)],
+        sites=[SiteEntry(name, 2, "#0072B2")],
         columns=[Column("W1", name, shown=True), Column(name, name)],
         scans=[
             ScanEntry(

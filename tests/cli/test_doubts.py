@@ -110,7 +110,7 @@ def test_a_study_counts_its_doubts_in_one_line_per_kind_and_in_its_report(
     assert list(saved) == names
     assert run("report", out, "--sample", 0).code == 0
     page = report_of(out)
-    (overview,) = page.texts("p", **{"class": "overview"})
+    (overview,) = page.texts("p", **{"class": "overview doubt"})
     assert overview.startswith("2 of 6 scans")
     assert "poor fit (2)" in overview
     assert list(page.rows)[:3] == [*names, "s0"]

@@ -68,9 +68,9 @@ def test_an_evaluation_is_shown_while_it_is_of_these_results(
     page = report_of(out)
     assert "Evaluation" in page.texts("h2")
     cells = {*page.texts("td"), *page.texts("th")}
-    for row in read_tsv(out / "evaluation" / "fitness.tsv"):
+    for row in read_tsv(out / "evaluation" / "measures.tsv"):
         assert row["condition"].replace("affine", "z-scored") in cells
-        shown = (row[name] for name in ("rmse", "w1", "jump"))
+        shown = (row[name] for name in ("between", "within"))
         assert all(f"{float(text):.3g}" in cells for text in shown if text != "n/a")
     table = study.table("all")
     assert run("cohort", table, out, "-q", "--force", "--method", "affine").code == 0

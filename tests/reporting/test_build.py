@@ -1,5 +1,6 @@
 """``ndflow.report`` writes the page that ``ndflow report`` writes."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from studies import SMALL, SiteStudy
 
 import ndflow
 from ndflow.errors import FileError
+from ndflow.study.bids_names import dataset_name
 from ndflow.study.finished import page_is_current
 from ndflow.subject.records import StudyRecord
 
@@ -45,13 +47,29 @@ def test_the_page_says_what_was_excluded_as_a_lesion_and_outlines_it(tmp_path: P
     out = study.run("ill", table=study.table("ill", rows, columns=rows[0]))
     ndflow.report(out, sample=3, viewer=0)
     page = report_of(out)
-    column = page.texts("th", scope="col").index("lesion")
+    column = page.texts("th", scope="col").index("Lesion")
     cells = {name: cells[column - 1] for name, cells in page.rows.items()}
     assert cells == {f"s{number}": "0.512" if number == 3 else "–" for number in range(6)}
     paths = [own["d"] for tag, own, _ in page.elements if tag == "path" and "d" in own]
     (slices,) = (scan["slices"] for scan in page.data["scans"] if "lesion" in scan["slices"])
     assert paths.count(slices["lesion"]) == 2  # before and after
     assert page.facts["Lesion masks"] == "of 1 scan"
+
+
+@pytest.mark.parametrize(
+    ("tool", "title"),
+    [("MRIQC", "Ours & theirs"), ("Ours", "raw"), (None, "Ours & theirs"), (7, "raw")],
+)
+def test_a_page_is_called_like_the_dataset_of_its_scans_unless_that_is_of_a_tool(
+    tmp_path: Path, tool: object, title: str
+) -> None:
+    known = {"Name": "Ours & theirs" if tool != 7 else 7, "GeneratedBy": [{"Name": tool}]}
+    inner, outer = tmp_path / "derived", tmp_path / "dataset_description.json"
+    inner.mkdir()
+    (inner / outer.name).write_text(json.dumps(known), "utf-8")
+    outer.write_text('{"Name": "raw"}', "utf-8")
+    assert dataset_name([inner / "sub-1/x.nii", inner / "sub-2/x.nii"]) == title
+    assert dataset_name([inner / "sub-1/x.nii", tmp_path / "sub-2/x.nii"]) == "raw"
 
 
 def test_a_report_that_was_edited_is_replaced_only_by_force(out: Path) -> None:

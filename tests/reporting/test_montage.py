@@ -1,5 +1,6 @@
 """The montage: one typical scan per site, all in one grey window."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,16 +44,25 @@ SCANS = [
     summary("b2", "B", 1010, 90),
 ]
 PREVIEWS = {scan.scan.name: preview(0, 2 * float(scan.quantiles["raw"].mean())) for scan in SCANS}
-TARGET = mixture(0, 3 / 2.5758293)  # 99 % of it lie between -3 and 3
 
 
 def test_one_typical_scan_stands_for_each_site_and_no_doubtful_one_if_others_can() -> None:
-    windows = shared_windows(SCANS, PREVIEWS, TARGET)
-    assert windows is not None
+    windows = shared_windows(SCANS)
     found = montage(SCANS, PREVIEWS, windows, {"b1"})
     assert (found.sites, found.scans) == (["A", "B"], ["a2", "b2"])
     assert montage(SCANS, PREVIEWS, windows, {"b1", "b2"}).scans[1] in ("b1", "b2")
     assert len(found.before) == len(found.after) == 2
+
+
+def test_windows_before_and_after_are_the_same_quantiles_of_the_same_voxels() -> None:
+    odd = summary("a4", "A", 108, 10)  # moves no window, as the other scans of its site do
+    odd = replace(
+        odd, model=ScanModel(mixture(5e6, 1e6)), record=MapRecord(Affine(np.eye(1), np.zeros(1)))
+    )
+    before, after = shared_windows([*SCANS, *SCANS[:3], odd])
+    end = 2.5758293  # standard deviations, half of 99 % on either side
+    assert before == pytest.approx((108 - 10 * end, 1005 + 90 * end), rel=1e-3)
+    assert after == pytest.approx((-end, end), rel=1e-3)
 
 
 def _greys(png: bytes) -> np.ndarray:

@@ -21,6 +21,7 @@ from ndflow.reporting.content import (
     ScanEntry,
 )
 from ndflow.reporting.page import render
+from ndflow.reporting.strip import strip_of
 from ndflow.values import Doubt
 
 HOSTILE = "</script><!--<script>alert('1')</script>\u2028\"&amp; x' onload=alert(2) {{ 7*7 }}"
@@ -166,6 +167,26 @@ def test_curves_are_written_to_four_digits_of_their_range():
         assert np.nanmax(np.abs(read - truth)) <= np.ptp(truth[~np.isnan(truth)]) / 1e3
 
 
+def test_scans_are_points_by_site_of_the_first_numbers_that_differ():
+    cells = {"a": (3.0, 1.0, np.float32(2.5)), "b": (2.0, None, float("nan"), 5.0)}
+    scans = [ScanEntry(f"{c}{v}", c, ["x", 7, v]) for c, own in cells.items() for v in own]
+    page = a_page(columns=[Column(name, name) for name in ("text", "same", "told")], scans=scans)
+    strip = strip_of(page)
+    assert strip.column.name == "told"
+    assert [(row.site, row.median, row.middle) for row in strip.rows] == [
+        ("a", 2.5, 37.5),
+        ("b", 3.5, 62.5),
+    ]
+    for row in strip.rows:
+        for point in row.points:
+            assert scans[point.number - 1].name == f"{row.site}{point.value}"
+            assert point.across == 25 * (point.value - 1)
+    assert [text for _, text in strip.ticks] == ["1", "2", "3", "4", "5"]
+    assert strip_of(a_page()) is None  # nothing to compare
+    points = [attrs for tag, attrs, _ in Reader(render(page)).elements if tag == "a"]
+    assert any(at.get("title") == "a3.0: 3" and at["href"] == "#scan-1" for at in points)
+
+
 def test_scans_to_check_are_grouped_by_kind_and_few_are_open():
     kinds = {"whole head": 60, "few voxels": 2}
     flags = {kind: Doubt(kind, f"Seen: {kind}.", f"try {number}") for kind, number in kinds.items()}
@@ -181,5 +202,5 @@ def test_scans_to_check_are_grouped_by_kind_and_few_are_open():
     assert page.texts("p", **{"class": "hint"}) == ["Try 60.", "Try 2."]
     cards = [attrs["data-flagged"] for tag, attrs, _ in page.elements if tag == "li"]
     assert cards == [str(i + 1) for i in (*range(60), *range(2))]
-    assert page.texts("summary") == ["Show the other 50 scans"]
-    assert "60 of 80 scans to check" in ReportPage(text).texts("a")
+    assert page.texts("summary") == ["Show the other 54 scans"]
+    assert "60 of 80 scans to inspect" in ReportPage(text).texts("a")

@@ -66,12 +66,12 @@ def _pictures(page: ReportPage) -> dict[str, dict[str, str]]:
 
 def test_a_preparation_ends_with_its_page(prepared: Path) -> None:
     page = report_of(prepared)
-    assert page.texts("h2") == ["To check", "Preparation", "Scans", "Settings"]
+    assert page.texts("h2") == ["Scans to inspect", "Preparation", "Table", "Settings"]
     (lead,) = page.texts("p", **{"class": "lead"})
     assert lead == "4 scans were prepared, none failed, and 1 of 4 images should be checked."
     assert set(page.rows) == set(SITES)
     assert next(iter(page.rows)) == TINY  # to check, so it comes first
-    column = page.texts("th", scope="col").index("brain")
+    column = page.texts("th", scope="col").index("Brain")
     assert all(float(cells[column - 1].replace(",", "")) > 0 for cells in page.rows.values())
     pictures = _pictures(page)
     assert len(pictures) == 4

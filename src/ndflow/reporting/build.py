@@ -29,12 +29,13 @@ from ndflow.methods.base import DensityModel
 from ndflow.options import Options
 from ndflow.reporting import channel_section, preparation_section, scan_section
 from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry
-from ndflow.reporting.density_section import headline, populations, site_entries
+from ndflow.reporting.density_section import headline, populations
 from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph, study_facts
 from ndflow.reporting.montage import montage, shared_windows, thumbnail
 from ndflow.reporting.page import niivue, render
 from ndflow.reporting.preparation_section import PreparedImage, preparation_of
+from ndflow.study.bids_names import dataset_name
 from ndflow.study.checks import NO_SITE, doubt_counts
 from ndflow.study.finished import (
     FinishedStudy,
@@ -81,7 +82,7 @@ def report(
     Parameters
     ----------
     out : the folder of the study, or of a preparation.
-    title : of the page; by default the name of the folder.
+    title : of the page; by default the name of the dataset, or else that of the folder.
     sample : how many scans have their slices in the page itself, flagged ones first; those of the
         others lie beside it, in ``OUT/figures``.
     viewer : how many scans can be seen in three planes in the viewer.
@@ -238,7 +239,7 @@ def _study_page(
     target = _target(run)
     found = {scan.scan.name: scan_section.preview_of(scan.paths.preview) for scan in scans}
     previews = {name: preview for name, preview in found.items() if preview is not None}
-    windows = shared_windows(scans, previews, target.mixture)
+    windows = shared_windows(scans) if previews else None
     order = _in_turn(scans, flagged)
     viewed = [scan for scan in scans if scan.scan.name in order[:viewer]]
     # Threads, because decompression and arithmetic release the lock, and starting processes takes
@@ -278,7 +279,6 @@ def _study_page(
         entries,
         montage=None if windows is None else montage(scans, previews, windows, flagged),
         populations=populations(scans, target, sites),
-        sites=site_entries(scans, target, sites) if len(sites) > 1 else [],
         columns=columns,
         windows=windows,
         methods=methods_paragraph(run, named, masks, steps),
@@ -286,6 +286,7 @@ def _study_page(
         facts=study_facts(run, len(read_failures(folder))),
         preparation=preparation_section.section(records),
         doubts=run.record.of_study,
+        title=dataset_name(scan.scan.path for scan in scans),
         **evaluation_section(folder / EVALUATION, run.results),
     )
 
@@ -396,7 +397,8 @@ def _page(folder: Path, said: Headline | str, scans: Sequence[ScanEntry], **part
         # What browsers keep ratings under: many folders are called ``out``.
         "study": f"{place.name} {hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}",
     }
-    return Page(place.name, f"{day.day} {day:%B %Y}", said, scans=scans, **(common | parts))
+    title = parts.pop("title", None) or place.name
+    return Page(title, f"{day.day} {day:%B %Y}", said, scans=scans, **(common | parts))
 
 
 def _were(count: int, noun: str) -> str:

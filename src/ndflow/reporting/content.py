@@ -24,11 +24,19 @@ class Picture(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table of scans: its name, what it means, and whether it is shown at first."""
+    """A column of the table of scans.
+
+    Attributes
+    ----------
+    name, meaning : what it is called, and what that means.
+    shown : whether it is shown at first.
+    form : how its numbers are written, as `str.format` takes it; by default with three digits.
+    """
 
     name: str
     meaning: str
     shown: bool = False
+    form: str = ""
 
 
 class Montage(NamedTuple):
@@ -124,16 +132,11 @@ class ScanEntry:
 
 @dataclass(frozen=True)
 class SiteEntry:
-    """A site: how many scans it gave, its colour (``#rrggbb``) and what happened to it.
-
-    Its pictures have the axes of those of the other sites.
-    """
+    """A site: how many scans it gave, and its colour (``#rrggbb``)."""
 
     name: str
     count: int
     colour: str
-    pictures: Sequence[Picture] = ()
-    sentence: str = ""
 
 
 class Headline(NamedTuple):
@@ -161,13 +164,13 @@ class Page:
     headline : what was achieved; its sentence is the verdict at the top.
     links : (name, address, sentence) of the pages of channels; no address where there is no page.
     montage : the brains.
-    doubts : what to check in the study as a whole, below the brains.
+    doubts : what to check in the study as a whole.
     failures : (scan, cause, what to try).
     populations, densities : the densities of all scans, one picture per condition, with shared
         axes, or other densities; and their heading.
     wide_densities : whether these pictures are wide, and not by site.
     sites, scans : the study. Scans to check come first.
-    columns : of the scans' cells.
+    columns : of the scans' cells. The first numbers are drawn by site.
     done : what was done with the scans.
     windows : the intensities that are black and white in the grey window that all scans share,
         before and after; None where there are no pictures.

@@ -13,29 +13,23 @@ import numpy as np
 
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.figures.cohort import DensityPanel, density_picture
-from ndflow.figures.style import colours, svg
+from ndflow.figures.style import svg
 from ndflow.methods.base import DensityModel
-from ndflow.reporting.content import Headline, Picture, SiteEntry
+from ndflow.reporting.content import Headline, Picture
 from ndflow.reporting.scan_section import ScanSummary
-from ndflow.study.checks import SiteDistances, site_distances
+from ndflow.study.checks import site_distances
 from ndflow.values import FloatArray, plural
 
 _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
 _ROOM = 1.25  # of the highest average of a site: the height of an axis
-_MOST_SITES = 12  # with pictures of their own
 _POINTS, _RAW_POINTS = 300, 400  # of a curve; of one of an unnormalised scan
 _DARK = 0.05  # the share of voxels that may lie below a logarithmic axis
 
 
-def _distances(scans: Sequence[ScanSummary]) -> SiteDistances | None:
-    """Return how far apart sites are under each condition; of one site, its scans."""
-    quantiles = np.array([list(scan.quantiles.values()) for scan in scans])
-    return site_distances(quantiles, [scan.scan.site for scan in scans])
-
-
 def headline(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Headline:
     """Return what was achieved: how far sites lie apart, compared with alignment alone."""
-    found = _distances(scans)
+    quantiles = np.array([list(scan.quantiles.values()) for scan in scans])
+    found = site_distances(quantiles, [scan.scan.site for scan in scans])
     if found is None:
         return Headline("There is one scan, and nothing to compare it with.")
     numbers = (found.raw, found.aligned, found.normalised)
@@ -72,32 +66,6 @@ def populations(
         )
         for panel, tallest in zip([_unnormalised(scans), *comparable], axes, strict=True)
     ]
-
-
-def site_entries(
-    scans: Sequence[ScanSummary], target: DensityModel, sites: Sequence[str]
-) -> list[SiteEntry]:
-    """Return each site by itself, drawn with the axes of all; parameters as for `populations`."""
-    palette = colours(sites)
-    panels = _comparable(scans, target)
-    tallest = _tallest(panels)
-    entries = []
-    for number, name in enumerate(sites):
-        own = [scan for scan in scans if scan.site == name]
-        found = _distances(own)
-        sentence = "One scan."
-        if found is not None:
-            sentence = (
-                f"Its scans lie {found.aligned:.3g} standard deviations from their average "
-                f"after z-scoring, and {found.normalised:.3g} after normalisation."
-            )
-        pictures = []
-        for panel in panels if number < _MOST_SITES else ():
-            alone = panel._replace(densities={name: panel.densities[name]})
-            drawn = svg(density_picture(alone, sites=sites, tallest=tallest))
-            pictures.append(Picture(drawn, f"Densities of the scans of {name}, {panel.title}"))
-        entries.append(SiteEntry(name, len(own), palette[name], pictures, sentence))
-    return entries
 
 
 def _unnormalised(scans: Sequence[ScanSummary]) -> DensityPanel:

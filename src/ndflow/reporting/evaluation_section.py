@@ -17,10 +17,7 @@ from ndflow.study.plan import EVALUATION, EVALUATION_RECORD
 from ndflow.subject.records import EvaluationRecord
 
 _MAX_BYTES = 1 << 20
-_PICTURES = {
-    f"tissues_{tissue}": f"Quartiles of {tissue} in each scan, by site, under each condition"
-    for tissue in TISSUE_ROWS
-}
+_HIDDEN = "fitness"  # a table for experts, which only its file holds
 
 
 def evaluation_section(folder: Path, fingerprint: str, channel: str = "") -> dict[str, Any]:
@@ -46,15 +43,19 @@ def evaluation_section(folder: Path, fingerprint: str, channel: str = "") -> dic
             hint = "run ndflow evaluate again, or remove it"
             raise FileError(folder / name, "cut short, or edited", hint)
     pictures = [
-        Picture((folder / f"{name}.svg").read_bytes(), about + caption, about + caption)
-        for name, caption in _PICTURES.items()
-        if Path(f"{name}.svg") in files
+        Picture(
+            (folder / f"tissues_{tissue}.svg").read_bytes(),
+            f"{about}quartiles of {tissue} in each scan, by site, under each condition",
+        )
+        for tissue in TISSUE_ROWS
+        if Path(f"tissues_{tissue}.svg") in files
     ]
     made = {name.stem: _rows(folder / name) for name in files if name.suffix == ".tsv"}
     where = "/".join((EVALUATION, channel)).rstrip("/")
     tables = [
         one._replace(title=about + one.title, note=f"{one.note} All digits: {where}/{one.name}.tsv")
         for one in sections(made)
+        if one.name != _HIDDEN
     ]
     verdicts = _verdicts(folder / VERDICT) if Path(VERDICT) in files else []
     return {

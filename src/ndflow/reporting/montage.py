@@ -1,8 +1,11 @@
 """The brains: one slice of a scan of each site, before and after, in one grey window each.
 
 Before, one window for all sites shows what a study that pools its scans as they are would see;
-after, one window for all shows what it sees now. The scan of a site is its most typical one: whose
-quantiles are nearest to the average of the site's.
+after, one window for all shows what it sees now. Both follow the same rule, so that neither is made
+to look better: the same two quantiles of the voxels inside the masks, each in the median scan of a
+site, those of the darkest and of the brightest site. The median leaves out single odd scans, which
+would darken all others. The scan of a site is its most typical one: whose quantiles are nearest to
+the average of the site's.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndflow.density import GaussianMixture
 from ndflow.image.preview import Greys, Preview, Window, encode_png
 from ndflow.reporting.content import Montage
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from ndflow.reporting.scan_section import ScanSummary
 
 _SITES = 8  # in a montage
-_ENDS = (0.005, 0.995)  # quantiles of the target that are black and white
 _SMALL = 64  # pixels, the longer side of a thumbnail
 
 
@@ -31,25 +32,19 @@ class Windows(NamedTuple):
     after: Window
 
 
-def shared_windows(
-    scans: Sequence[ScanSummary],
-    previews: Mapping[str, Preview],
-    target: GaussianMixture,
-) -> Windows | None:
-    """Return the grey windows that all scans share; None without previews.
+def shared_windows(scans: Sequence[ScanSummary]) -> Windows:
+    """Return the grey windows that all scans share."""
+    return Windows(_shared(scans, "raw"), _shared(scans, "result"))
 
-    Before, from 0 (or the darkest site) to the brightest site, each in the median of its scans, so
-    that a single odd scan does not darken all others. After, nearly the whole range of the target.
-    """
-    of_sites: dict[str, list[Window]] = {}
+
+def _shared(scans: Sequence[ScanSummary], condition: str) -> Window:
+    """Return the first and the last quantile, .005 and .995, of the darkest and brightest site."""
+    of_sites: dict[str, list[tuple[float, float]]] = {}
     for scan in scans:
-        if scan.scan.name in previews:
-            of_sites.setdefault(scan.site, []).append(previews[scan.scan.name].before_window)
-    if not of_sites:
-        return None
-    before = np.array([np.median(own, axis=0) for own in of_sites.values()])
-    low, high = target.quantile(_ENDS).tolist()
-    return Windows((min(0.0, float(before[:, 0].min())), float(before[:, 1].max())), (low, high))
+        quantiles = scan.quantiles[condition]
+        of_sites.setdefault(scan.site, []).append((float(quantiles[0]), float(quantiles[-1])))
+    usual = np.array([np.median(own, axis=0) for own in of_sites.values()])
+    return float(usual[:, 0].min()), float(usual[:, 1].max())
 
 
 def montage(

@@ -44,13 +44,14 @@ import numpy as np
 from ndflow._version import __version__
 from ndflow.figures.style import line_styles
 from ndflow.reporting.content import Page, Picture
+from ndflow.reporting.strip import FEW, strip_of
 from ndflow.study.checks import doubt_counts
 
 _SOURCE_MAP = re.compile(r"^\s*//[#@] sourceMappingURL=.*$", re.MULTILINE)
 # Each uses those before it.
 _SCRIPTS = ("base", "enlarge", "ratings", "curves", "table", "volumes", "viewer")
 _DASHES = {"-": "", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}  # lines as in figures
-_OPEN = 20  # scans to check that are shown at once, of all kinds together
+_OPEN = 12  # scans to check that are shown at once, of all kinds together
 _LEAST_OPEN = 3  # of each kind
 
 
@@ -99,6 +100,8 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         scans=scans,
         doubts=doubts,
         open_each=max(_LEAST_OPEN, _OPEN // max(len(doubts), 1)),
+        few=len(scans) <= FEW,
+        strip=strip_of(page),
         viewed=[(number, scan) for number, scan in scans if scan.slices or scan.volumes],
         number_of={scan.name: number for number, scan in reversed(scans)},
         colours={site.name: site.colour for site in page.sites},
@@ -179,12 +182,12 @@ def _known(cell: float | None) -> TypeGuard[float]:
     return cell is not None and not math.isnan(cell)
 
 
-def _shown(cell: float | None) -> str:
+def _shown(cell: float | None, form: str = "") -> str:
     """Return a number as the table shows it: three digits, or all of a large or whole number."""
     if not _known(cell):
         return "–"
     whole = abs(cell) >= 100 or cell == round(cell)
-    return (f"{cell:,.0f}" if whole else f"{cell:.3g}").replace("-", "−")
+    return (form or ("{:,.0f}" if whole else "{:.3g}")).format(cell).replace("-", "−")
 
 
 def picture_size(png: bytes) -> tuple[int, int]:

@@ -33,15 +33,26 @@ from ndflow.values import Doubt, FloatArray
 
 _POINTS, _DRAWN = 400, 80  # of a curve; of one that the page draws
 _ENDS = (0.001, 0.999)
+_SD = "in standard deviations"
 COLUMNS = (
-    Column("W1", "Wasserstein distance of result and target, in standard deviations", True),
-    Column("divergence", "Divergence from the target after z-scoring, or a site's map", True),
-    Column("left", "What remains of that divergence after the match", True),
-    Column("steepest", "Largest slope of the map, relative to z-scoring", True),
-    Column("flattest", "Smallest slope of the map, relative to z-scoring"),
+    Column("changed", f"How far z-scored voxels were moved, on average, {_SD}", True, "{:.2f} sd"),
+    Column(
+        "off target", f"How far its histogram still is from the target, {_SD}", True, "{:.3f} sd"
+    ),
+    Column(
+        "noise amplified",
+        "Largest slope of the map, relative to z-scoring: noise grows by this factor there",
+        True,
+        "×{:.2f}",
+    ),
+    Column(
+        "contrast kept",
+        "Smallest slope of the map, relative to z-scoring: what is left of small differences there",
+        form="{:.0%}",
+    ),
     Column("voxels", "Voxels from which the density was estimated"),
     Column("components", "Components of the mixture"),
-    Column("misfit", "Largest difference of the distribution functions of histogram and mixture"),
+    Column("misfit", "Voxels that histogram and mixture place differently", form="{:.1%}"),
 )
 _LESION = Column("lesion", "Volume that was excluded as a lesion, in millilitres", True)
 
@@ -147,13 +158,13 @@ def scan_entry(
     match, voxels = scan.record.match, scan.model.voxels
     choice = match.target if match else None
     target = chosen_density(choice, reference)
-    divergence = match.divergence if match else None
     flattest, steepest = match.slopes if match and match.slopes else (None, None)
-    off = np.abs(scan.quantiles["result"] - target.quantile(QUANTILE_LEVELS)).mean()
+    result, scored = scan.quantiles["result"], reference.mixture
+    mean, sd = float(scored.mean()[0]), float(np.sqrt(scored.covariance()[0, 0]))
+    own_sd = np.sqrt(target.covariance()[0, 0])
     cells = [
-        float(off / np.sqrt(target.covariance()[0, 0])),
-        divergence.before if divergence else None,
-        divergence.after if divergence else None,
+        float(np.abs(result - mean - sd * scan.quantiles["aligned"]).mean()) / sd,
+        float(np.abs(result - target.quantile(QUANTILE_LEVELS)).mean() / own_sd),
         steepest,
         flattest,
         voxels.fitted if voxels else None,

@@ -15,6 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -257,6 +258,22 @@ def is_our_derivative(folder: AnyPath) -> bool:
         return path.exists() and _is_ours(_read(path))
     except FileError:
         return False
+
+
+def dataset_name(images: Iterable[AnyPath]) -> str | None:
+    """Return the name of the dataset that images are from, raw or derived; not that of a tool."""
+    try:
+        common = Path(os.path.commonpath([Path(one).absolute() for one in images]))
+    except ValueError:  # on two drives
+        return None
+    for folder in (common, *common.parents):
+        with suppress(FileError):
+            known = _read(folder / DESCRIPTION)
+            tools = [str(tool.get("Name")).lower() for tool in _objects(known.get("GeneratedBy"))]
+            name = known.get("Name")
+            if isinstance(name, str) and name and not name.lower().startswith(tuple(tools)):
+                return name
+    return None
 
 
 def _is_ours(description: Description) -> bool:

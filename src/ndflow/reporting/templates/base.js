@@ -13,10 +13,27 @@ function make(tag, properties = {}, ...children) {
 
 const page = JSON.parse(find("data")?.textContent ?? '{"study":"","windows":null,"scans":[]}');
 const scanOf = (number) => page.scans[number - 1];
-const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 // What works only with a script is hidden until there is one.
 for (const thing of all("form, .copy")) thing.hidden = false;
+
+// The section that is being read is marked in the navigation.
+const links = all("nav [href^='#']");
+const inSight = new Set();
+const reading = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries)
+      inSight[isIntersecting ? "add" : "delete"](target.id);
+    const current = links.find((link) => inSight.has(link.hash.slice(1)));
+    for (const link of links)
+      if (link === current) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    const list = current?.closest("ul");
+    if (list) list.scrollLeft = current.offsetLeft - list.clientWidth / 3;
+  },
+  { rootMargin: "-25% 0px -70%" },
+);
+for (const link of links) reading.observe(find(link.hash.slice(1)));
 
 // On paper the rows of scans to check, the settings and the meanings of columns are open.
 let opened = [];

@@ -115,8 +115,8 @@ if (table) {
     if (!scan) return;
     find("filters").reset();
     filter();
-    const details = scan.querySelector("details");
-    if (details) details.open = true;
+    for (const details of [scan.closest("details"), scan.querySelector("details")])
+      if (details) details.open = true;
     scan.scrollIntoView();
   };
   addEventListener("hashchange", follow);

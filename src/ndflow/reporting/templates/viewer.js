@@ -11,19 +11,12 @@ function viewing() {
   const number = () => Number(select.value);
   let possible = find("niivue") ? null : false; // whether volumes can be shown; null: not known yet
   let viewers = null;
-  let ticking = 0;
   const lost = new Set(); // numbers of scans whose picture is missing
   let asked = 0; // the number of the scan whose picture was asked for
   let near = false; // pictures beside the page are loaded when the viewer comes near
 
-  // Greys of a picture in another window. 1 is the darkest; 0 is outside, and stays.
-  function regrey([low, high], [black, white]) {
-    const greys = [0];
-    for (let grey = 1; grey < 256; grey++) {
-      const value = low + ((high - low) * (grey - 1)) / 254;
-      const share = Math.min(Math.max((value - black) / (white - black), 0), 1);
-      greys.push(((1 + 254 * share) / 255).toFixed(4));
-    }
+  function regrey(own, window) {
+    const greys = greysIn(own, window).map((grey) => (grey / 255).toFixed(4));
     const transfer = drawn("feComponentTransfer", {});
     for (const channel of "RGB")
       transfer.append(drawn(`feFunc${channel}`, { type: "discrete", tableValues: greys.join(" ") }));
@@ -100,25 +93,12 @@ function viewing() {
     frames.dataset.way = way;
     frames.dataset.top = "after";
     find("swipe-row").hidden = way !== "swipe";
-    find("blink-row").hidden = way !== "blink";
-    play(way === "blink" && !still);
     swipe();
     resize();
   }
 
   function swipe() {
     frames.style.setProperty("--swipe", find("swipe").value / 100);
-  }
-
-  function blink() {
-    frames.dataset.top = frames.dataset.top === "after" ? "before" : "after";
-  }
-
-  function play(on) {
-    clearInterval(ticking);
-    ticking = on ? setInterval(blink, 1000) : 0;
-    find("blink-play").textContent = on ? "Pause" : "Play";
-    find("blink-play").setAttribute("aria-pressed", on);
   }
 
   async function volumes() {
@@ -189,19 +169,13 @@ function viewing() {
   find("view-previous").addEventListener("click", () => step(-1));
   find("view-next").addEventListener("click", () => step(1));
   find("swipe").addEventListener("input", swipe);
-  find("blink-switch").addEventListener("click", () => {
-    play(false);
-    blink();
-  });
-  find("blink-play").addEventListener("click", () => play(!ticking));
   frames.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own
     const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (way) step(way);
-    else if (event.key === " " && chosen("way") === "blink") {
-      play(false);
-      blink();
-    } else if (RATINGS[event.key - 1]) rate(number(), { rating: RATINGS[event.key - 1] });
+    else if (event.key === " " && chosen("way") === "flicker")
+      frames.dataset.top = frames.dataset.top === "after" ? "before" : "after";
+    else if (RATINGS[event.key - 1]) rate(number(), { rating: RATINGS[event.key - 1] });
     else return;
     event.preventDefault();
   });
