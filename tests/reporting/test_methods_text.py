@@ -32,21 +32,24 @@ def run(scans: Any = SCANS, fitted: int | None = None, **settings: Any) -> Finis
 
 
 def paragraph(masks: tuple[str, ...] = ("given",), **settings: Any) -> str:
-    return methods_paragraph(run(**settings), ["A", "B"], masks)
+    return methods_paragraph(run(**settings), masks)
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"options": Options(mode="site")}, "the map of a site was applied to all its scans"),
-        ({"options": Options(proportions="tissue")}, "from its tissue probability maps"),
+        (
+            {"options": Options(mode="site")},
+            "the resulting map was applied to all z-scored scans of the site",
+        ),
+        ({"options": Options(proportions="tissue")}, "from its tissue probability maps, so that"),
         ({"options": Options(freeze=("weight<0.1",))}, "(weight<0.1) stayed fixed"),
         ({"options": Options(method="zscore")}, "mean of 0 and a standard deviation of 1."),
         ({"options": Options(range=(0, 50))}, "lie at 0 and 50."),
         ({"options": Options(method="nyul", landmarks=7)}, "normalised by 7 percentiles"),
         ({"options": Options(balance=("age",))}, "entropy balancing (Hainmueller, 2012)"),
         ({"scans": ILL}, "Lesions were outlined in 3 images; their voxels were excluded"),
-        ({"masks": ("nonzero", "given")}, "inside its mask or over all non-zero voxels was"),
+        ({"masks": ("nonzero", "given")}, "inside its mask or over all non-zero voxels were"),
     ],
 )
 def test_the_paragraph_names_what_was_chosen(settings: Any, words: str) -> None:
@@ -60,9 +63,24 @@ def test_the_paragraph_names_what_was_chosen(settings: Any, words: str) -> None:
 ALL_STEPS = {"mask": "brain", "bias field": "corrected", "tissues": "found"}
 
 
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("a_T1w.nii", "b_T1.nii.gz"), "of 2 T1-weighted images from 1 site (A: 2) were"),
+        (("a_PD.nii", "b_PDw.nii"), "of 2 PD-weighted images"),
+        (("a_FLAIR.nii",), "of 1 FLAIR image from"),
+        (("a_T1w.nii", "b_T2w.nii"), "of 2 images"),
+        (("a_T1w.nii", "b.nii"), "of 2 images"),
+    ],
+)
+def test_the_contrast_is_that_in_all_names(names: tuple[str, ...], words: str) -> None:
+    scans = named([Subject(f"/{name}", site="A") for name in names])
+    assert words in paragraph(scans=scans)
+
+
 def test_the_paragraph_says_how_scans_were_prepared_and_what_to_cite() -> None:
     study = run()
-    text = methods_paragraph(study, ["A", "B"], ("given",), [ALL_STEPS] * 4)
+    text = methods_paragraph(study, ("given",), [ALL_STEPS] * 4)
     for words in ("deepbet", "N4 (Tus", "greedy (Yu", "ICBM152 template (Fo", "priors (Ashb"):
         assert words in text
     assert "scan)" not in text

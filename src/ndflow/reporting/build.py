@@ -271,7 +271,6 @@ def _study_page(
         entries.append(entry)
         step()
     masks = {str(scan.record.setting("mask")) for scan in scans}
-    named = sorted({scan.scan.site for scan in scans if scan.scan.site})
     steps = [record.steps for record in records]
     return _page(
         folder,
@@ -281,7 +280,7 @@ def _study_page(
         populations=populations(scans, target, sites),
         columns=columns,
         windows=windows,
-        methods=methods_paragraph(run, named, masks, steps),
+        methods=methods_paragraph(run, masks, steps),
         citation=cited(run.study, masks, steps),
         facts=study_facts(run, len(read_failures(folder))),
         preparation=preparation_section.section(records),

@@ -8,32 +8,35 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from ndflow.image.subject import ANY_CHANNEL
+from ndflow.preparation.brain import contrast_called, contrast_in_name
 from ndflow.reporting.page import template
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
 from ndflow.subject.records import StudyRecord
-from ndflow.subject.target import SCALES
+from ndflow.subject.target import SCALES, is_builtin
 from ndflow.values import JSON, plural
 
 _MASKS = {
     "given": "inside its mask",
     "auto": "inside its foreground, found automatically,",
-    "brain": "inside its brain mask, found by deepbet (Fisch et al. 2024),",
+    "brain": "inside its brain mask, found by deepbet (Fisch et al., 2024),",
     "nonzero": "over all non-zero voxels",
 }
+_MOST_SITES = 12  # that are named
+_WEIGHTED = re.compile("(?<=T1|T2|PD)w$")
 Steps = Mapping[str, str]  # of one scan, as its sidecar names them
 
 # What was done, by a step and what its record says; and the works that it is built on.
 _DONE = {
-    ("mask", "brain"): ("brains were found by deepbet (Fisch et al. 2024)", ["fisch2024"]),
+    ("mask", "brain"): ("brains were found by deepbet (Fisch et al., 2024)", ["fisch2024"]),
     ("bias field", "corrected"): (
-        "bias fields were estimated inside the brain by N4 (Tustison et al. 2010) and divided out",
+        "bias fields were estimated inside the brain by N4 (Tustison et al., 2010) and divided out",
         ["tustison2010"],
     ),
     ("tissues", "found"): (
         "probabilities of CSF, GM and WM were estimated from intensities by expectation "
-        "maximisation with tissue priors (Ashburner and Friston 2005), those of the ICBM152 "
-        "template (Fonov et al. 2011), deformed to each scan by greedy (Yushkevich et al. 2016)",
+        "maximisation with tissue priors (Ashburner and Friston, 2005), those of the ICBM152 "
+        "template (Fonov et al., 2011), deformed to each scan by greedy (Yushkevich et al., 2016)",
         ["ashburner2005", "fonov2011", "yushkevich2016"],
     ),
 }
@@ -79,17 +82,13 @@ def _value(one: JSON) -> str:
 
 
 def methods_paragraph(
-    run: FinishedStudy,
-    sites: Sequence[str],
-    masks: Collection[str],
-    prepared: Sequence[Steps] = (),
+    run: FinishedStudy, masks: Collection[str], prepared: Sequence[Steps] = ()
 ) -> str:
     """Return a paragraph for the methods section of a paper.
 
     Parameters
     ----------
     run : what was done.
-    sites : those that are known.
     masks : how voxels were chosen, as the sidecars say: ``given``, ``auto``, ``brain``,
         ``nonzero``.
     prepared : how scans were prepared, for each that was prepared by ndflow.
@@ -102,8 +101,11 @@ def methods_paragraph(
     text = environment.from_string(template("methods.txt.jinja")).render(
         study=study,
         record=record,
-        sites=sites,
-        any_channel=ANY_CHANNEL,
+        sites=study.site_counts,
+        most=_MOST_SITES,
+        kind=_contrast(study),
+        versions=[f"{name} {one}" for name, one in record.versions.items() if name != "ndflow"],
+        builtin=is_builtin(record.reference or ""),
         voxels=[_MASKS[mask] for mask in sorted(masks) if mask in _MASKS],
         prepared=[(done, counts[step]) for step, (done, _) in _DONE.items() if counts[step]],
         effective=_effective(record),
@@ -111,6 +113,18 @@ def methods_paragraph(
         plural=plural,
     )
     return " ".join(text.split())
+
+
+def _contrast(study: Study) -> str:
+    """Return what images show, in words with a blank behind; nothing if neither name nor user say.
+
+    Names of all scans have to agree.
+    """
+    named = {contrast_in_name(scan.path) for scan in study.scans}
+    if study.channel != ANY_CHANNEL:
+        named = {contrast_called(study.channel)}
+    (contrast,) = named if len(named) == 1 else {None}
+    return f"{_WEIGHTED.sub('-weighted', contrast)} " if contrast else ""
 
 
 def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) -> str:
