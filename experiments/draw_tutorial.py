@@ -38,7 +38,6 @@ def main(folder: Path) -> None:
             site: [folder / "raw" / one["image"] for one in raw if one["site"] == site]
             for site in SITES
         },
-        (0, 1500),
         "tutorial-raw.png",
     )
     done = rows(folder / "study" / "scans.tsv")
@@ -47,7 +46,6 @@ def main(folder: Path) -> None:
             site: [folder / "study" / one["output"] for one in done if one["site"] == site]
             for site in SITES
         },
-        (0, 1000),
         "tutorial-normalised.png",
     )
     checked = Image.open(folder / "prepared" / "figures" / CHECKED).convert("RGB")
@@ -66,8 +64,13 @@ def rows(table: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
-def draw(scans: dict[str, Sequence[Path]], window: tuple[float, float], name: str) -> None:
-    """Draw one slice of a scan of each site in one grey window, and the histograms of all scans."""
+def draw(scans: dict[str, Sequence[Path]], name: str) -> None:
+    """Draw one slice of a scan of each site in one grey window, and the histograms of all scans.
+
+    The window is by the same rule whatever the scans: two percentiles of the voxels of all brains.
+    """
+    brains = [voxels[voxels != 0] for paths in scans.values() for voxels in map(read, paths)]
+    window = np.percentile(np.concatenate(brains), [0.5, 99.5]).tolist()
     figure = plt.figure(figsize=(9.6, 3.2), facecolor="white", layout="constrained")
     places = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1.7))
     for axes, (site, paths) in zip(places, scans.items(), strict=False):

@@ -21,9 +21,9 @@ from ndflow.values import Doubt
 
 COLUMNS = (
     Column("channel", "What the image shows", True),
-    Column("z-scored", "Distance of all channels from the target, in sd, after z-scoring", True),
+    Column("joint", "Distance of all channels from the target, in sd, after the joint map", True),
     Column("by itself", "The same after a map of each channel by itself", True),
-    Column("joint", "The same after the joint map, which made the image", True),
+    Column("z-scored", "The same after z-scoring", True),
     Column("moved", "How far the joint flow moved voxels, in standard deviations"),
     Column("smallest det", "Smallest determinant of the Jacobian of the joint flow"),
     Column("largest det", "Largest determinant of the Jacobian of the joint flow"),
@@ -78,7 +78,7 @@ def entry(one: ChannelImage, *, embedded: bool) -> ScanEntry:
     figures, voxels, preview = one.record.joint, one.record.voxels, one.preview
     measured: list[str | float | None] = [None] * 6
     if figures is not None:
-        distances = (figures.aligned, figures.channelwise, figures.finished)
+        distances = (figures.finished, figures.channelwise, figures.aligned)
         measured = [*distances, figures.moved, *figures.determinants]
     return ScanEntry(
         one.scan.output.name,

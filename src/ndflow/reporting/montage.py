@@ -91,7 +91,7 @@ def _caption(windows: Windows, shown: int, sites: int) -> str:
         " to ".join(f"{float(f'{end:.3g}'):,g}".replace("-", "−") for end in window)
         for window in windows
     )
-    greys = f"black to white is {before} before, and {after} after"
+    greys = f"black to white is {before} before and {after} after, by the same percentiles"
     if sites == 1:
         return f"A typical scan; {greys}."
     some = f" {shown} of {sites} sites are shown." if shown < sites else ""
