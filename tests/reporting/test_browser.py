@@ -542,7 +542,7 @@ def test_slices_stand_in_for_the_viewer_where_it_cannot_run(opened):
     assert not browser.find_element(By.ID, "view-shows").is_displayed()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1400, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1020, "light")])
 @pytest.mark.parametrize("name", ["report", "long"])
 def test_reports_fit_any_width_in_both_colour_schemes(opened, name, width, scheme):
     browser = opened(f"{name}.html", width=width, scheme=scheme)
