@@ -63,6 +63,7 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
                 *(name, name, [0.25, name], flags, grey, slices, curves, volumes, [name]), prepared
             ),
             ScanEntry("plain", name, [None, "x"], prepared=replace(prepared, png=grey)),
+            *(ScanEntry(name, name, [place, "x"]) for place in range(3)),
         ],
         windows=((0, 20), (-2, 2)),
         verdicts=[(name, [(name, [name, name])])],
