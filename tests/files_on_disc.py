@@ -80,6 +80,31 @@ def dataset(root: Path, *files: str, **tables: str) -> Path:
     return root
 
 
+# What fMRIPrep makes of the T1w images of a participant: in two spaces, one at two resolutions; and
+# surfaces and transforms.
+_GRIDS = ("", "_space-MNI152NLin2009cAsym", "_space-MNI152NLin2009cAsym_res-2")
+_VOLUMES = (
+    "desc-preproc_T1w",
+    "desc-brain_mask",
+    "dseg",
+    *(f"label-{t}_probseg" for t in ("CSF", "GM", "WM")),
+)
+_OTHERS = (
+    *("desc-ribbon_mask.nii.gz", "desc-aseg_dseg.nii.gz", "desc-aparcaseg_dseg.nii.gz"),
+    *("desc-preproc_T1w.json", "desc-brain_mask.json", "from-fsnative_to-T1w_mode-image_xfm.txt"),
+    *(f"from-{a}_to-{b}_mode-image_xfm.h5" for a, b in (("T1w", "MNI"), ("MNI", "T1w"))),
+    *("hemi-L_pial.surf.gii", "hemi-R_space-fsLR_den-32k_midthickness.surf.gii"),
+)
+
+
+def fmriprep(*starts: str) -> list[str]:
+    """Return the files of an fMRIPrep derivative, by what their names start with: sub-01_run-1."""
+    made = [f"{grid}_{kind}.nii.gz" for grid in _GRIDS for kind in _VOLUMES]
+    endings = (*made, *(f"_{name}" for name in _OTHERS))
+    files = anat(*(start + ending for start in starts for ending in endings))
+    return ["logs/CITATION.md", *(f"{start}.html" for start in starts), *files]
+
+
 def anat(*names: str) -> list[str]:
     """Return where files belong in a dataset by their names, as in sub-01_ses-a_T1w (.nii.gz)."""
     places = []

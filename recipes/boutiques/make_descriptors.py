@@ -36,6 +36,7 @@ STRINGS = (
     "NAME=IMAGE",
     "NAME=VALUE",
     "OUT",
+    "PART/PARTS",
     "TISSUE=FILE",
 )
 SAME_AS = {"REFERENCE": "FILE|builtin:T1w", "TARGET": "FILE|builtin:T1w"}

@@ -104,7 +104,6 @@ cohort {table} {folder} --force → folder for the results
 bids {raw}/sub-1 {out} group → dataset_description
 bids {raw} {out} group --participant-label 07 → 07
 bids {raw} {out} group --participant-label 01 ../../x → letters and digits
-bids {raw} {out} group --site-column no → 'no'
 bids {raw} {out} group --suffix T2w → T2w
 bids {raw} {out} group --derivatives no → no: no such folder
 bids {raw} {raw} group --force → {raw}

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from cli.conftest import Validate
 from commands import NDFLOW, Run
+from files_on_disc import fmriprep
+from nibabel.loadsave import load
 from phantoms import head, save, tissue_shares
 from studies import contents, read_json, read_tsv
 
@@ -128,6 +130,34 @@ def test_participants_then_group_equals_group_alone(run: Run, whole: Desk) -> No
     records = [json.loads(files.pop("provenance.json")) for files in (one, other)]
     assert one == other
     assert records[0] | {"command": 0} == records[1] | {"command": 0}
+
+
+def test_preprocessed_images_are_normalised_on_their_own_grid(
+    run: Run, desk: Desk, validate: Validate
+) -> None:
+    prep = desk.folder / "fmriprep"
+    shares = {name.upper(): share for name, share in tissue_shares((14, 16, 12)).items()}
+    for name in fmriprep("sub-01", "sub-02_ses-a", "sub-02_ses-b"):  # and not sub-03
+        (prep / name).parent.mkdir(parents=True, exist_ok=True)
+        if not name.endswith(".nii.gz"):
+            (prep / name).write_text("{}")
+            continue
+        step, image = 2 if "space-" in name else 1, head(sum(name.encode()), shape=(14, 16, 12))
+        share = shares.get(name.rpartition("label-")[2].partition("_")[0], image > 400)
+        voxels = image if "T1w" in name else share.astype(np.float32)
+        save(prep / name, voxels[::step, ::step, ::step].transpose(2, 0, 1))  # reoriented
+    ran = run(*desk.bids("group", "-d", prep))
+    assert (ran.code, ran.errors) == (0, [])
+    plan = " ".join(ran.err.split())
+    assert "images 3 desc-preproc images of fmriprep, native space sites 3: Aachen 1" in plan
+    assert f"{prep}: no sub-…_desc-preproc_T1w.nii[.gz] in native space of sub-03: left" in plan
+    made = [place(f"{name}_desc-ndflow_T1w") for name in ("sub-01", "sub-02_ses-a", "sub-02_ses-b")]
+    assert sorted(name for name in desk.made() if name.endswith(".nii.gz")) == made
+    assert load(desk.out / made[0]).shape == (12, 14, 16)
+    assert desk.json(made[0].replace(".nii.gz", ".json"))["Sources"] == [
+        f"bids:fmriprep:{place(f'sub-01_desc-{kind}')}" for kind in ("preproc_T1w", "brain_mask")
+    ]
+    assert validate(desk.out) == []
 
 
 def test_scans_missing_from_git_annex_are_listed_by_concurrent_runs(run: Run, desk: Desk) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from files_on_disc import ANNEXED, anat, dataset
+from files_on_disc import ANNEXED, anat, dataset, fmriprep
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,6 +139,23 @@ def test_participants_and_sessions_may_be_given_with_or_without_prefix(study: Pa
             find(study, **asked)
 
 
+@given(st.sets(LABELS, min_size=1, max_size=9), st.data())
+def test_each_participant_is_in_one_of_the_parts(
+    tmp_path_factory: pytest.TempPathFactory, labels: set[str], data: st.DataObject
+) -> None:
+    root = dataset(tmp_path_factory.mktemp("set"), *anat(*(f"sub-{label}_T1w" for label in labels)))
+    parts = data.draw(st.integers(1, len(labels)))
+    found = [names(find(root, shard=f"{part}/{parts}")) for part in range(1, parts + 1)]
+    assert sorted(one for part in found for one in part) == sorted(names(find(root)))
+    assert max(map(len, found)) - min(map(len, found)) <= 1
+
+
+@pytest.mark.parametrize("shard", ["0/3", "4/3", "-1/3", "1", "a/b", "1/3/5", "", "1/4", "1/0"])
+def test_what_is_no_part_of_the_participants_is_refused(study: Path, shard: str) -> None:
+    with pytest.raises(InvalidValueError, match="--shard"):
+        find(study, shard=shard)
+
+
 @pytest.mark.parametrize("label", ["../../x", "", "sub-", "*", "01/", "0\n", "é", "sub-sub-01"])
 def test_labels_that_are_not_alphanumeric_are_refused(study: Path, label: str) -> None:
     for asked in ({"participants": ["01", label]}, {"sessions": [label]}, {"suffix": label}):
@@ -149,8 +166,8 @@ def test_labels_that_are_not_alphanumeric_are_refused(study: Path, label: str) -
 # ── sites and covariates ──────────────────────────────────────────────────────────────────────────
 
 
-def sites(root: Path, column: str | None = None) -> list[str | None]:
-    return [scan.site for scan in find(root, site_column=column)]
+def sites(root: Path) -> list[str | None]:
+    return [scan.site for scan in find(root)]
 
 
 @pytest.mark.parametrize("column", ["site", "Site", "centre", "center", "SITE_ID"])
@@ -173,7 +190,15 @@ def test_what_tables_say_about_a_session_takes_precedence(study: Path) -> None:
     assert cells[1:] == [["F", "F", "M", "M", "M", "F"], ["70", "71", None, None, None, None]]
     assert not any({"site", "session_id"} & {*scan.covariates} for scan in found)
     assert sites(study) == ["C", "A", "B", "B", "B", "B"]
-    assert sites(study, "x") == [None, None, None, "X", None, None]
+    (study / "other.tsv").write_text("participant_id\tcentre\nsub-01\tD\n02\tE\n")
+    assert [scan.site for scan in find(study, table=str(study / "other.tsv"))][1:4] == [
+        "D",
+        "E",
+        "E",
+    ]
+    (study / "other.tsv").write_text("participant_id\tcentre\nsub-09\tD\n")
+    with pytest.raises(FileError, match=r"no participant of .* such as sub-01"):
+        find(study, table=str(study / "other.tsv"))
 
 
 @pytest.mark.parametrize(
@@ -278,6 +303,89 @@ def test_lesion_masks_have_many_names() -> None:
         assert lesion_entities(f"sub-01_{ending}.nii.gz", "T1w") is None, ending
     assert lesion_entities("sub-01_label-lesion_mask.json", "T1w") is None
     assert lesion_entities("lesion_mask.nii.gz", "T1w") is None
+
+
+# ── preprocessed images ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("raw", "derived", "lost"),
+    [
+        (["sub-01", "sub-02"], ["sub-01", "sub-02"], ""),
+        (["sub-01_run-1", "sub-01_run-2", "sub-02"], ["sub-01"], "sub-02"),
+        (["sub-01_ses-a", "sub-01_ses-b", "sub-02_ses-a"], ["sub-01", "sub-02_ses-a"], ""),
+        (["sub-01_ses-a", "sub-01_ses-b"], ["sub-01_ses-a_acq-x_run-2"], "sub-01_ses-b"),
+    ],
+)
+def test_native_images_of_fmriprep_are_taken_with_what_belongs_to_them(
+    tmp_path: Path, raw: list[str], derived: list[str], lost: str
+) -> None:
+    rows = "participant_id\tsite\nsub-01\tA\nsub-02\tB\n"
+    root = dataset(tmp_path / "raw", *anat(*(f"{name}_T1w" for name in raw)), participants=rows)
+    folder = dataset(tmp_path / "prep", *fmriprep(*derived, "sub-99"))  # who is not in the dataset
+    found = listing(root, "T1w", folder)
+    scans = found.subjects
+    assert [scan.path for scan in scans] == [
+        f"{folder}/{place}" for place in anat(*(f"{name}_desc-preproc_T1w" for name in derived))
+    ]
+    for kind, files in {
+        "desc-brain_mask": [scan.mask for scan in scans],
+        "label-CSF_probseg": [scan.tissues.csf for scan in scans],
+        "label-WM_probseg": [scan.tissues.wm for scan in scans],
+    }.items():
+        assert ends([*files], kind) == derived
+    assert [scan.site for scan in scans] == ["AB"[int(name[5]) - 1] for name in derived]
+    assert (
+        found.images
+        == f"{len(scans)} desc-preproc image{'s' * (len(scans) > 1)} of prep, native space"
+    )
+    assert [f"of {lost}: left out" in line for line in found.warnings] == [True] * bool(lost)
+    if "ses" not in lost and lost:  # nor is the raw image taken where nobody else is asked for
+        with pytest.raises(FileError, match=f"no sub-…_desc-preproc_T1w.* of {lost}; run"):
+            find(root, "T1w", folder, participants=[lost])
+    alone = find(folder, table=str(root / "participants.tsv"))
+    expected = [(scan.path, scan.mask, scan.tissues, scan.site) for scan in scans]
+    own = [(scan.path, scan.mask, scan.tissues, scan.site) for scan in alone]
+    assert own[:-1] == expected
+    assert all("space-" not in scan.path for scan in alone)
+
+
+def test_images_of_several_spaces_are_not_mixed(tmp_path: Path) -> None:
+    spaces = [f"sub-01_space-MNI{res}_desc-preproc_T1w" for res in ("", "_res-2")]
+    root = dataset(tmp_path / "raw", *anat("sub-01_T1w", "sub-02_T1w"))
+    folder = dataset(tmp_path / "prep", *anat(*spaces, "sub-01_desc-brain_mask"))
+    found = listing(root, "T1w", folder)
+    assert (names([*found.subjects])[0], found.images) == (
+        "sub-01_T1w",
+        "2 images of raw, native space",
+    )
+    with pytest.raises(FileError, match="several spaces: space-MNI and space-MNI_res-2"):
+        find(folder)
+    assert names(find(dataset(tmp_path / "one", *anat(spaces[1])))) == spaces[1:]
+    mixed = listing(dataset(folder, *anat("sub-02_desc-preproc_T1w")))
+    assert names([*mixed.subjects]) == ["sub-02_desc-preproc_T1w"]
+    assert "of sub-01: left out" in mixed.warnings[0]
+
+
+def test_all_channels_of_a_joint_study_come_from_one_folder(tmp_path: Path) -> None:
+    root = dataset(tmp_path / "raw", *anat("sub-01_T1w", "sub-01_FLAIR"))
+    folder = dataset(tmp_path / "prep", *fmriprep("sub-01"))
+    asked = Dataset(str(root), ("T1w", "FLAIR"), derivatives={"prep": folder})
+    for joint, expected in ((True, [root, root]), (False, [folder, root])):
+        found = read_dataset(asked, joint=joint, masks_needed=False).values()
+        images = [path for one in found for path in one.subjects[0].images.values()]
+        assert [str(path).startswith(f"{at}/") for path, at in zip(images, expected, strict=True)]
+    with pytest.raises(FileError, match=f"{folder}: holds preprocessed images, .*--prepare"):
+        read_dataset(asked, joint=False, masks_needed=False, raw=True)
+
+
+def test_lesion_masks_of_the_dataset_are_used_or_named(tmp_path: Path) -> None:
+    both = ["sub-01_T1w", "sub-02_ses-a_T1w", "sub-01_lesion_roi", "sub-02_ses-a_lesion_roi"]
+    root = dataset(tmp_path / "raw", *anat(*both))
+    found = listing(root, "T1w", dataset(tmp_path / "prep", *fmriprep("sub-01", "sub-02")))
+    assert ends([scan.lesion for scan in found.subjects], "lesion_roi") == ["sub-01", None]
+    (warning,) = found.warnings
+    assert "lesion masks of sub-02/ses-a/anat/sub-02_ses-a_T1w.nii.gz are not used" in warning
 
 
 # ── several channels ──────────────────────────────────────────────────────────────────────────────

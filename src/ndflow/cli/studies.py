@@ -172,8 +172,10 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
     raw = study if study.preparing is not None else study.raw
     scans, preparing = (study.scans, None) if raw is None else (raw.scans, raw.preparing)
     unused = listing.unused
-    about = {
-        "sites": sites_of(study.scans),
+    about = {"images": listing.images} if listing.images else {}
+    named = study.site_counts or not listing.images
+    about |= {
+        "sites": sites_of(study.scans) + ("" if named else ": see --participants"),
         "brain masks": _masks(scans, BRAIN if preparing and preparing.mask == "brain" else None),
         "lesion masks": _of(sum(scan.lesion is not None for scan in scans), scans),
     }

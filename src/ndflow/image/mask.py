@@ -88,7 +88,8 @@ class Mask:
         if self.inside.shape != like.spatial_shape:
             shapes = f"the shape {self.inside.shape}, but {like.path} is {like.spatial_shape}"
             cause = f"a mask of {shapes}"
-            raise FileError(self.path, cause, "resample the mask onto the image's grid")
+            hint = "give the image that it was made for, or resample it onto the image's grid"
+            raise FileError(self.path, cause, hint)
         return [*misalignment_warnings(self, like), *self.warnings]
 
 

@@ -120,22 +120,24 @@ def bids_output(
 
     Parameters
     ----------
-    root : the dataset that images come from.
-    derivatives : folders that masks come from, by the names that BIDS URIs give them.
+    root : the dataset.
+    derivatives : the folders that images and masks may come from as well, by the names that BIDS
+        URIs give them.
     subject, image, name : the image, and whose it is.
     """
-    relative = Path(image).relative_to(root).as_posix()
-    folder, _, file = relative.rpartition("/")
+    sources = []
+    for path in (Path(str(one)) for one in (image, subject.mask, subject.lesion)):
+        places = {RAW: root, **derivatives}
+        around = [one for one, place in places.items() if path.is_relative_to(place)]
+        if around:  # they may lie in each other
+            dataset = max(around, key=lambda one: len(places[one].parts))
+            sources.append((dataset, path.relative_to(places[dataset]).as_posix()))
+    folder, _, file = sources[0][1].rpartition("/")
     entities = {**without_desc(entities_of(file) or {}), "desc": OURS}
     parts = [f"{key}-{label}" for key, label in entities.items()]
     output = f"{folder}/{'_'.join([*parts, suffix_of(file)])}.nii.gz"
-    uris = [f"bids:{RAW}:{relative}"]
-    for source in (subject.mask, subject.lesion):
-        mask = Path(str(source or ""))
-        places = [one for one in derivatives.items() if mask.is_relative_to(one[1])]
-        uris += [f"bids:{n}:{mask.relative_to(at).as_posix()}" for n, at in places[:1]]
     metadata = {
-        "Sources": uris,
+        "Sources": [f"bids:{dataset}:{relative}" for dataset, relative in sources],
         "SkullStripped": False,  # unless the sidecar of the scan says so
         **inherited_metadata(image),
     }

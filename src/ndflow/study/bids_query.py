@@ -4,6 +4,11 @@ Images are looked for only in ``sub-*/[ses-*/]<datatype>/``: not in ``derivative
 hidden folders or nested datasets. Links to files are not resolved: a scan that was not fetched
 (git-annex, DataLad) is listed, and opening it raises an error that says so.
 
+The participants are those of the dataset. Their images are the preprocessed ones
+(``…_desc-preproc_T1w.nii.gz``) of the first derivatives folder that has any, as fMRIPrep writes
+them, or else those of the dataset itself. All images are in one space: their own, without
+``space-…``, where there are such. A participant without an image in it is left out, with a warning.
+
 An image whose name is not made of ``key-label`` pairs, or belongs in another folder, is an error: a
 scan that is left out silently might not be missed in time.
 
@@ -29,11 +34,12 @@ from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study import bids_names
 from ndflow.study.bids_names import DESCRIPTION, IMAGES, Entities, check_label, entities_of, natural
 from ndflow.study.table import OUR_NAME, Listing, taken_names
-from ndflow.values import listed
+from ndflow.values import listed, plural
 
 _VALIDATOR = "for details, run the BIDS validator: bids-validator-deno"
 _NOT_DATATYPES = ("code", "derivatives", "sourcedata")
 _MAX_LISTED = 10  # labels or names in one message
+_PREPROCESSED = "preproc"  # the ``desc`` label of images whose bias fields were corrected
 
 
 @dataclass(frozen=True)
@@ -45,19 +51,20 @@ class Dataset:
     path : its folder.
     suffixes : of the images, such as T1w.
     participants, sessions : labels, with or without ``sub-`` and ``ses-``; all, if there are none.
-    site_column : names the sites in its tables; by default ``site``, ``centre``, ``center`` or
-        ``site_id``.
-    derivatives : folders with masks, lesion masks and tissue probability maps, by name; the first
-        that has them is taken. For a scan without a mask of its own, the mask of all runs or all
-        sessions is taken. Where these folders hold no mask, a mask beside the image is taken if all
-        its entities are the same; so is a lesion mask.
+    shard : a part of these participants, such as ``3/100``.
+    table : names their sites and covariates; by default ``participants.tsv`` in the folder.
+    derivatives : folders with preprocessed images, masks, lesion masks and tissue probability maps,
+        by name; the first that has them is taken. For a scan without a mask of its own, the mask of
+        all runs or all sessions is taken. Where these folders hold no mask, a mask in the dataset
+        is taken if all its entities are the same; so is a lesion mask.
     """
 
     path: str
     suffixes: Sequence[str] = ("T1w",)
     participants: Sequence[str] = ()
     sessions: Sequence[str] = ()
-    site_column: str | None = None
+    shard: str | None = None
+    table: str | None = None
     derivatives: Mapping[str, Path] = field(default_factory=dict)
 
     @property
@@ -89,7 +96,9 @@ class _Image(NamedTuple):
 Row = Mapping[str, _Image]  # the images of a visit, by channel
 
 
-def read_dataset(dataset: Dataset, *, joint: bool, masks_needed: bool) -> dict[str, Listing]:
+def read_dataset(
+    dataset: Dataset, *, joint: bool, masks_needed: bool, raw: bool = False
+) -> dict[str, Listing]:
     """Find the subjects of a dataset, in the natural order of their names (2 comes before 10).
 
     Parameters
@@ -97,6 +106,7 @@ def read_dataset(dataset: Dataset, *, joint: bool, masks_needed: bool) -> dict[s
     dataset : where to look, and for what.
     joint : whether the images of all suffixes belong together, or are listed one by one.
     masks_needed : whether derivatives that are given must have a mask for each.
+    raw : whether images that were preprocessed are refused.
 
     Returns
     -------
@@ -108,27 +118,38 @@ def read_dataset(dataset: Dataset, *, joint: bool, masks_needed: bool) -> dict[s
         invalid or ambiguous.
     InvalidValueError : if a label or a suffix is not alphanumeric.
     """
+    if not os.path.lexists(dataset.root / DESCRIPTION):
+        cause = f"not a BIDS dataset: there is no {DESCRIPTION}"
+        hint = "give the folder of a BIDS dataset, with the sub-… folders in it"
+        raise FileError(dataset.root, cause if dataset.root.is_dir() else "no such folder", hint)
     names = [check_label("suffix", name) for name in dataset.suffixes]
     if len({name.lower() for name in names}) < len(names):
         raise InvalidValueError(f"--suffix: {' '.join(names)}: the same twice; leave one out")
-    found = {name: _find(dataset, name) for name in names}
-    if joint:
-        rows, left_out = _visits(found)
-        words = [f"{name} {why}" for name, why in left_out.items()]
-        if not rows:
-            cause = f"no subject has all of {listed(names)}; {words[0]}"
-            raise FileError(dataset.path, cause, "give other suffixes, or leave out --joint")
-        hints = [f"{dataset.path}: left out: {_some(words)}"] if words else []
-        whole = _listing(dataset, rows, masks_needed, hints)
-        skipped = Counter(f"that {why}" for why in left_out.values())
-        source = f"{dataset.path} ({listed(names)} together)"
-        return {"": replace(whole, source=source, skipped=skipped)}
+    people = _Participants(dataset)
     listings: dict[str, Listing] = {}
-    for name, images in found.items():
-        rows = {one.subject.origin: {name: one} for one in images}
-        listings[name] = _listing(dataset, rows, masks_needed)
-        if len(names) > 1:
-            listings[name] = replace(listings[name], source=f"{dataset.path} ({name})")
+    for key, some in [("", names)] if joint else [(name, [name]) for name in names]:
+        origin = _origin(dataset, some)
+        if raw and origin.preprocessed:
+            cause = "holds preprocessed images, which need no --prepare"
+            raise FileError(origin.root, cause, "leave out --prepare, or this folder")
+        warnings: list[str] = []
+        found = {name: _find(dataset, origin, name, people, warnings) for name in some}
+        rows: dict[str, Row] = {one.subject.origin: {key: one} for one in found.get(key, ())}
+        left_out: dict[str, str] = {}
+        if joint:
+            rows, left_out = _visits(found)
+            words = [f"{name} {why}" for name, why in left_out.items()]
+            if not rows:
+                cause = f"no subject has all of {listed(names)}; {words[0]}"
+                raise FileError(dataset.path, cause, "give other suffixes, or leave out --joint")
+            warnings += [f"{dataset.path}: left out: {_some(words)}"] if words else []
+        about = f" ({listed(names)} together)" if joint else f" ({key})" if len(names) > 1 else ""
+        listings[key] = replace(
+            _listing(dataset, rows, masks_needed, warnings),
+            source=f"{dataset.path}{about}",
+            skipped=Counter(f"that {why}" for why in left_out.values()),
+            images=_described(origin, rows),
+        )
     return listings
 
 
@@ -170,7 +191,7 @@ def _visits(found: Mapping[str, Sequence[_Image]]) -> tuple[dict[str, Row], dict
 
 
 def _listing(
-    dataset: Dataset, rows: Mapping[str, Row], masks_needed: bool, hints: Sequence[str] = ()
+    dataset: Dataset, rows: Mapping[str, Row], masks_needed: bool, warnings: Sequence[str]
 ) -> Listing:
     """Return the subjects in some rows of images."""
     taken = taken_names(several=any(len(row) > 1 for row in rows.values()))
@@ -192,7 +213,7 @@ def _listing(
         dataset.path,
         dataset.root,
         unused=dict.fromkeys(sorted(unused), OUR_NAME),
-        warnings=[*hints, *_unused_derivatives(whole, dataset)],
+        warnings=[*warnings, *_unused_derivatives(whole, dataset)],
     )
 
 
@@ -252,37 +273,104 @@ def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
 # ── images ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _find(dataset: Dataset, suffix: str) -> list[_Image]:
-    """Return the images of a dataset with a suffix, at least one."""
-    root, derived = dataset.root, [*dataset.derivatives.values()]
-    if not os.path.lexists(root / DESCRIPTION):
-        cause = f"not a BIDS dataset: there is no {DESCRIPTION}"
-        hint = "give the folder of a BIDS dataset, with the sub-… folders in it"
-        raise FileError(root, cause if root.is_dir() else "no such folder", hint)
-    for folder in derived:
-        if not any(bids_names.is_labelled(name, "sub-") for name in _names(folder)):
+class _Origin(NamedTuple):
+    """Where images come from.
+
+    Attributes
+    ----------
+    root : the folder of the dataset, or of derivatives.
+    preprocessed : whether only preprocessed images in their own space are taken.
+    """
+
+    root: Path
+    preprocessed: bool = False
+
+    def takes(self, entities: Entities | None) -> bool:
+        """Tell whether an image is meant by its name, which may be invalid."""
+        known = entities or {}
+        if self.preprocessed:
+            return known.get("desc") == _PREPROCESSED and known.keys().isdisjoint(_GRID)
+        return known.get("desc") != bids_names.OURS
+
+    def lacks(self, suffix: str) -> str:
+        """Return that there are no images."""
+        kind = f"desc-{_PREPROCESSED}_{suffix}" if self.preprocessed else suffix
+        return f"no sub-…_{kind}.nii[.gz] in native space"
+
+
+def _origin(dataset: Dataset, suffixes: Sequence[str]) -> _Origin:
+    """Return the first derivatives folder with preprocessed images, or else the dataset.
+
+    All participants in a folder count, so that the images of each come from where all others do.
+    """
+    for folder in dataset.derivatives.values():
+        labels = _labelled(_names(folder), "sub-")
+        if not labels:
             cause = "holds no folders sub-…, and so no masks"
             hint = "give the folder of one pipeline, for example derivatives/fmriprep"
             raise FileError(folder, cause if folder.is_dir() else "no such folder", hint)
-    tables = _Tables(root, dataset.site_column)
+        origin = _Origin(folder, True)
+        if all(any(_scans(origin, at, s) for at in _places(folder, labels)) for s in suffixes):
+            return origin
+    return _Origin(dataset.root)
+
+
+def _find(
+    dataset: Dataset, origin: _Origin, suffix: str, people: _Participants, warnings: list[str]
+) -> list[_Image]:
+    """Return the images with a suffix, at least one, all in one space; warn of those left out."""
+    every = _images(dataset, origin, suffix, people)
+    spaces = {image.called(*_GRID): None for image in every}
+    if len(spaces) > 1 and "" not in spaces:
+        cause = f"its {suffix} images are in several spaces: {listed([*spaces])}"
+        raise FileError(origin.root, cause, "list those of one space in a table for ndflow cohort")
+    images = [one for one in every if "" not in spaces or not one.called(*_GRID)]
+    if not images:
+        raise _no_images(origin, suffix, people.labels)
+    alone, raw = replace(dataset, derivatives={}), _Origin(dataset.root)
+    known = _images(alone, raw, suffix, people) if origin.preprocessed else every
+    covered = {image.called("sub", "ses") for image in images}  # without ses: of all sessions
+    visits = {one.called("sub", "ses"): one.called("sub") for one in known}
+    if lost := [visit for visit, person in visits.items() if not covered & {visit, person}]:
+        warnings.append(f"{origin.root}: {origin.lacks(suffix)} of {_some(lost)}: left out")
+    used = {None, *(image.subject.lesion for image in images)}
+    if unused := [one.subject.origin for one in known if one.subject.lesion not in used]:
+        warnings.append(f"{dataset.path}: the lesion masks of {_some(unused)} are not used")
+    return images
+
+
+def _no_images(origin: _Origin, suffix: str, people: Sequence[str]) -> FileError:
+    """Return the error of participants without images."""
+    if origin.preprocessed:
+        cause = f"{origin.lacks(suffix)} of {_some([f'sub-{label}' for label in people])}"
+        return FileError(origin.root, cause, "run the pipeline for them first")
+    cause = f"no scans sub-…_{suffix}.nii[.gz] in sub-*/[ses-*/]<datatype>/"
+    places = [origin.root / place.folder for place in _places(origin.root, people)]
+    names = [name for place in places for name in _contents(place)[1] if name.endswith(IMAGES)]
+    others = ", ".join(sorted({*map(bids_names.suffix_of, names)} - {suffix}))
+    hint = "check that it is the right folder, and that it was fetched"
+    hint = f"there are {others} images; choose with --suffix" if others else hint
+    return FileError(origin.root, cause, hint)
+
+
+def _images(dataset: Dataset, origin: _Origin, suffix: str, people: _Participants) -> list[_Image]:
+    """Return the images with a suffix, with their masks, sites and covariates."""
+    sessions = bids_names.labels_of("session", "ses-", dataset.sessions)
+    places = [*_places(origin.root, people.labels)]
+    _check_known(origin.root, "session", sessions, {place.session for place in places})
     images: list[_Image] = []
-    suffixes: set[str] = set()
-    for place in _places(dataset):
-        folder = root / place.folder
-        names = [name for name in _contents(folder)[1] if name.endswith(IMAGES)]
-        suffixes.update(map(bids_names.suffix_of, names))
-        found = _scans(folder, place, names, suffix)
-        if not found:
+    for place in places:
+        found = _scans(origin, place, suffix)
+        if not found or (sessions and place.session not in sessions):
             continue
-        shelves = [*_shelves(derived, place), _Shelf(folder, names, exactly=True)]
-        site, more = tables.about(place.subject, place.session)
+        shelves = _shelves(dataset, place)
+        site, more = people.about(place.subject, place.session)
         for name, entities in found.items():
             mask = _first(shelves, entities, _ending("_desc-brain_mask"))
-            lesion = _first(shelves, entities, lambda name: lesion_entities(name, suffix))
             subject = Subject(
-                {suffix: str(folder / name)},
+                {suffix: str(origin.root / place.folder / name)},
                 mask,
-                lesion,
+                _first(shelves, entities, lambda name: lesion_entities(name, suffix)),
                 _tissues(shelves, entities, mask),
                 person=f"sub-{place.subject}",
                 site=site,
@@ -290,14 +378,16 @@ def _find(dataset: Dataset, suffix: str) -> list[_Image]:
                 covariates=more,
             )
             images.append(_Image(subject, entities))
-    if not images:
-        others = ", ".join(sorted(suffixes - {suffix}))
-        hint = "check that it is the right folder, and that it was fetched"
-        hint = f"there are {others} images; choose with --suffix" if others else hint
-        cause = f"no scans sub-…_{suffix}.nii[.gz] in sub-*/[ses-*/]<datatype>/"
-        raise FileError(root, cause, hint)
-    tables.check()
     return sorted(images, key=lambda image: natural(image.subject.origin))
+
+
+def _described(origin: _Origin, rows: Mapping[str, Row]) -> str:
+    """Return which images were found, in words."""
+    images = [image for row in rows.values() for image in row.values()]
+    kinds = {image.entities.get("desc") for image in images}
+    kind = f"desc-{kinds.pop()} image" if len(kinds) == 1 and None not in kinds else "image"
+    space = images[0].called(*_GRID) or "native space"
+    return f"{plural(len(images), kind)} of {origin.root.name}, {space}"
 
 
 class _Place(NamedTuple):
@@ -308,31 +398,20 @@ class _Place(NamedTuple):
     folder: str
 
 
-def _places(dataset: Dataset) -> Iterator[_Place]:
-    """Yield the datatype folders of the participants and sessions that are asked for, or of all."""
-    root = dataset.root
-    participants = bids_names.labels_of("participant", "sub-", dataset.participants)
-    sessions = bids_names.labels_of("session", "ses-", dataset.sessions)
-
-    def labelled(folder: Path, prefix: str) -> list[str]:
-        names = _names(root) if folder == root else _contents(folder)[0]
-        return [name[4:] for name in names if bids_names.is_labelled(name, prefix)]
-
-    subjects = labelled(root, "sub-")
-    _check_known(root, "participant", participants, subjects)
-    visits: list[_Place] = []
-    for subject in subjects:
-        if not participants or subject in participants:
-            home = f"sub-{subject}"
-            visits.append(_Place(subject, None, home))
-            own = labelled(root / home, "ses-")
-            visits += [_Place(subject, label, f"{home}/ses-{label}") for label in own]
-    _check_known(root, "session", sessions, {visit.session for visit in visits})
-    for visit in visits:
-        if not sessions or visit.session in sessions:
-            for name in _contents(root / visit.folder)[0]:
+def _places(root: Path, people: Iterable[str]) -> Iterator[_Place]:
+    """Yield the datatype folders of some participants, and of their sessions."""
+    for subject in people:
+        home = f"sub-{subject}"
+        for session in (None, *_labelled(_contents(root / home)[0], "ses-")):
+            visit = home if session is None else f"{home}/ses-{session}"
+            for name in _contents(root / visit)[0]:
                 if name.isalpha() and name.islower() and name not in _NOT_DATATYPES:
-                    yield visit._replace(folder=f"{visit.folder}/{name}")
+                    yield _Place(subject, session, f"{visit}/{name}")
+
+
+def _labelled(names: Iterable[str], prefix: str) -> list[str]:
+    """Return the labels among some names."""
+    return [name[len(prefix) :] for name in names if bids_names.is_labelled(name, prefix)]
 
 
 def _contents(folder: Path) -> tuple[list[str], list[str]]:
@@ -362,24 +441,26 @@ def _check_known(root: Path, what: str, named: set[str], known: Collection[str |
         raise FileError(root, f"no {what} {_some(missing)}", f"there are {there}")
 
 
-def _scans(folder: Path, place: _Place, names: Sequence[str], suffix: str) -> dict[str, Entities]:
+def _scans(origin: _Origin, place: _Place, suffix: str) -> dict[str, Entities]:
     """Return the images that are scans, one for each acquisition, with their entities.
 
     If there are images of a scan both without and with ``desc-…``, the one without is taken.
     """
+    folder = origin.root / place.folder
+    names = [one for one in _contents(folder)[1] if one.endswith(IMAGES)]
     scans: dict[frozenset[tuple[str, str]], tuple[str, Entities]] = {}
     for name in sorted(names, key=lambda name: "_desc-" in name):
         if bids_names.suffix_of(name) != suffix:
             continue
         entities = entities_of(name)
+        if not origin.takes(entities):
+            continue
         if entities is None or not name.endswith(tuple(f"_{suffix}{kind}" for kind in IMAGES)):
             cause = f"its name is not made of key-label pairs, as in sub-01_run-1_{suffix}.nii.gz"
             raise FileError(folder / name, cause, f"rename it; {_VALIDATOR}")
         if (entities["sub"], entities.get("ses")) != (place.subject, place.session):
             cause = f"its name does not belong in the folder {place.folder}"
             raise FileError(folder / name, cause, f"rename or move it; {_VALIDATOR}")
-        if entities.get("desc") == bids_names.OURS:
-            continue
         acquisition = frozenset(bids_names.without_desc(entities).items())
         other, others = scans.setdefault(acquisition, (name, entities))
         if other != name and ("desc" in others) == ("desc" in entities):
@@ -398,56 +479,71 @@ _USUAL = ("site", "centre", "center", "site_id")
 Known = tuple[str | None, dict[str, str]]  # a site, if known, and other columns
 
 
-class _Tables:
-    """The tables of a dataset; `column` is that with the sites."""
+class _Participants:
+    """The participants that are asked for, and what the tables say about them.
 
-    def __init__(self, root: Path, column: str | None) -> None:
-        self._root, self._column = root, column
-        self._participants = root / "participants.tsv"
-        self._columns: dict[str, None] = {}  # of all tables, in order
-        self._subjects = self._read(self._participants, "participant_id", "sub-")
+    Attributes
+    ----------
+    labels : of the participants, in natural order.
+    """
 
-    def about(self, subject: str, session: str | None) -> Known:
+    def __init__(self, dataset: Dataset) -> None:
+        self._root = dataset.root
+        known = _labelled(_names(self._root), "sub-")
+        asked = bids_names.labels_of("participant", "sub-", dataset.participants)
+        _check_known(self._root, "participant", asked, known)
+        self.labels = _part(sorted(asked or known, key=natural), dataset.shard)
+        table = Path(dataset.table or self._root / "participants.tsv")
+        given = dataset.table is not None or os.path.lexists(table)
+        self._rows = _read(table, "participant_id", "sub-") if given else {}
+        if dataset.table is not None and known and self._rows.keys().isdisjoint(known):
+            cause = f"names no participant of {dataset.path}, such as sub-{known[0]}"
+            raise FileError(table, cause, "name them in the column participant_id")
+
+    def about(self, label: str, session: str | None) -> Known:
         """Return the site of a session or else of its subject, if known, and the other columns."""
-        site, more = self._subjects.get(subject, (None, {}))
-        if session is None:
+        site, more = self._rows.get(label, (None, {}))
+        table = self._root / f"sub-{label}" / f"sub-{label}_sessions.tsv"
+        if session is None or not os.path.lexists(table):
             return site, more
-        table = self._root / f"sub-{subject}" / f"sub-{subject}_sessions.tsv"
-        own, others = self._read(table, "session_id", "ses-").get(session, (None, {}))
+        own, others = _read(table, "session_id", "ses-").get(session, (None, {}))
         return own or site, more | others
 
-    def check(self) -> None:
-        """Raise a FileError if none of the tables read so far has the column that was asked for."""
-        if self._column is not None and self._column not in self._columns:
-            names = ", ".join(self._columns)
-            there = f"its columns: {names}" if names else "there is no table"
-            cause = f"no column {self._column!r} ({there})"
-            raise FileError(self._participants, cause, "name another with --site-column")
 
-    def _read(self, table: Path, key: str, prefix: str) -> dict[str, Known]:
-        """Return what a table, which need not exist, says about each label."""
-        if not os.path.lexists(table):
-            return {}
-        header, rows = read_delimited(table)
-        columns = [name.strip() for name in header]
-        self._columns.update(dict.fromkeys(columns))
-        if key not in columns:
-            cause = f"no column {key!r} (its columns: {', '.join(columns) or 'none'})"
-            raise FileError(table, cause, f"separate the columns by tabs; {_VALIDATOR}")
-        usual = (name for word in _USUAL for name in columns if name.lower() == word)
-        of_site = self._column or next(usual, "")
-        found: dict[str, Known] = {}
-        faults = []
-        for number, row in rows:
-            given = dict(zip(columns, map(str.strip, row), strict=True))
-            cells = {name: cell for name, cell in given.items() if cell.lower() not in MISSING}
-            label = cells.pop(key, "").removeprefix(prefix)
-            if not label or label in found:
-                faults.append(f"row {number} has {f'{label} again' if label else f'no {key}'}")
-            cells.pop("", None)
-            found[label] = cells.pop(of_site, None), cells
-        refuse_rows(table, faults)
-        return found
+def _part(labels: list[str], shard: str | None) -> list[str]:
+    """Return one of several parts of all participants; each is in one of them."""
+    if shard is None:
+        return labels
+    match = re.fullmatch(r"([0-9]+)/([0-9]+)", shard)
+    part, parts = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= part <= parts:
+        raise InvalidValueError(f"--shard must be a part of several, such as 3/100, not {shard!r}")
+    if parts > len(labels):
+        count = plural(len(labels), "participant")
+        raise InvalidValueError(f"--shard {shard}: there are only {count}; take fewer parts")
+    return labels[part - 1 :: parts]
+
+
+def _read(table: Path, key: str, prefix: str) -> dict[str, Known]:
+    """Return what a table says about each label."""
+    header, rows = read_delimited(table)
+    columns = [name.strip() for name in header]
+    if key not in columns:
+        cause = f"no column {key!r} (its columns: {', '.join(columns) or 'none'})"
+        raise FileError(table, cause, f"separate the columns by tabs; {_VALIDATOR}")
+    of_site = next((name for word in _USUAL for name in columns if name.lower() == word), "")
+    found: dict[str, Known] = {}
+    faults = []
+    for number, row in rows:
+        given = dict(zip(columns, map(str.strip, row), strict=True))
+        cells = {name: cell for name, cell in given.items() if cell.lower() not in MISSING}
+        label = cells.pop(key, "").removeprefix(prefix)
+        if not label or label in found:
+            faults.append(f"row {number} has {f'{label} again' if label else f'no {key}'}")
+        cells.pop("", None)
+        found[label] = cells.pop(of_site, None), cells
+    refuse_rows(table, faults)
+    return found
 
 
 # ── masks and tissue maps ─────────────────────────────────────────────────────────────────────────
@@ -492,12 +588,14 @@ class _Shelf(NamedTuple):
         return str(self.folder / best[0]) if best else None
 
 
-def _shelves(derivatives: Iterable[Path], place: _Place) -> list[_Shelf]:
-    """Return where masks of a folder of images are in derivatives: beside them, or of a subject."""
+def _shelves(dataset: Dataset, place: _Place) -> list[_Shelf]:
+    """Return where masks are: in derivatives, of a session or of a subject; or in the dataset."""
     subject, *_, datatype = place.folder.split("/")
     places = (place.folder, f"{subject}/{datatype}")
-    folders = dict.fromkeys(root / one for root in derivatives for one in places)
-    return [_Shelf(folder, _names(folder)) for folder in folders]
+    folders = dict.fromkeys(at / one for at in dataset.derivatives.values() for one in places)
+    own = dataset.root / place.folder
+    derived = [_Shelf(folder, _names(folder)) for folder in folders]
+    return [*derived, _Shelf(own, _contents(own)[1], exactly=True)]
 
 
 def _tissues(shelves: Sequence[_Shelf], image: Entities, mask: object) -> TissueMaps:

@@ -59,6 +59,7 @@ class Listing:
     unused : columns that are not used, and why not.
     skipped : how many images are not scans, by reason.
     warnings : for the user.
+    images : which images of a BIDS dataset these are, in words.
     """
 
     subjects: Sequence[Subject]
@@ -68,6 +69,7 @@ class Listing:
     unused: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    images: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse the same file twice, and sites that are called almost the same."""

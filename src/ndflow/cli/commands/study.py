@@ -73,7 +73,8 @@ def bids(
     derivatives: Annotated[
         tuple[str, ...], shared.several("[NAME=]DIR...", "--derivatives", "-d")
     ] = (),
-    site_column: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
+    participants: Annotated[str | None, Parameter(metavar="FILE", group=INPUT)] = None,
+    shard: Annotated[str | None, Parameter(metavar="PART/PARTS", group=INPUT)] = None,
     study: Annotated[shared.StudyOptions, shared.FLAT] = shared.StudyOptions(),
 ) -> int:
     """Normalise all scans of a BIDS dataset to a reference, as a BIDS App.
@@ -91,8 +92,8 @@ def bids(
     out
         The folder for the results.
     level
-        `participant` estimates densities, and can run for many participants at the same time;
-        `group` makes the references and normalises all scans.
+        `participant` estimates densities or, with --reference, normalises scans, and can run for
+        many participants at the same time; `group` makes the references, and whatever is missing.
     participant_label
         Only these participants, with or without sub-. Default: all.
     session_label
@@ -105,23 +106,29 @@ def bids(
         together (see docs/guides/channels.md). Those who lack one are left out. They must share a
         grid.
     derivatives
-        Derivatives folders with brain masks (desc-brain_mask), lesion masks (label-lesion_mask)
-        and tissue probability maps (label-GM_probseg), such as that of fMRIPrep. Default: masks
-        next to the images.
-    site_column
-        The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
-        Default: site, centre, center or site_id.
+        Derivatives folders, such as that of fMRIPrep. Images preprocessed there (desc-preproc) in
+        their own space are normalised instead of those of BIDS_DIR. Brain masks (desc-brain_mask),
+        lesion masks (label-lesion_mask) and tissue probability maps (label-GM_probseg) are used.
+        Default: masks next to the images.
+    participants
+        The table that names the site (site, centre, center or site_id) and covariates of each
+        participant_id. Default: participants.tsv in BIDS_DIR.
+    shard
+        With `participant`: only one of several parts of the participants, such as 3/100.
     """
     from ndflow.cli.studies import asked_of, assemble_each, carry_out
     from ndflow.study.bids_query import Dataset, named_derivatives, read_dataset
 
     if joint and len(suffix) < 2:
         raise InvalidValueError("--joint: name the channels, for example --suffix T1w FLAIR")
+    if shard is not None and level == "group":
+        raise InvalidValueError("--shard is for the level participant; leave it out")
     folders = named_derivatives(derivatives)
     asked = asked_of(study, partial=level == "participant", derivatives=folders)
-    dataset = Dataset(bids_dir, suffix, participant_label, session_label, site_column, folders)
-    needed = asked.unmasked is None and asked.preparing is None
-    listings = read_dataset(dataset, joint=joint, masks_needed=needed)
+    labels, raw = (participant_label, session_label), asked.preparing is not None
+    dataset = Dataset(bids_dir, suffix, *labels, shard, participants, folders)
+    needed = asked.unmasked is None and not raw
+    listings = read_dataset(dataset, joint=joint, masks_needed=needed, raw=raw)
     studies = assemble_each(listings, Path(out).absolute(), asked)
     return carry_out(studies, listings, study.run)
 
