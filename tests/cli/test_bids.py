@@ -132,6 +132,22 @@ def test_participants_then_group_equals_group_alone(run: Run, whole: Desk) -> No
     assert records[0] | {"command": 0} == records[1] | {"command": 0}
 
 
+def test_participants_with_a_reference_are_finished_and_kept(run: Run, whole: Desk) -> None:
+    desk = Desk(whole.folder)
+    desk.out = desk.folder / "parts"
+    given = ("--reference", whole.out / "reference.json", "-q")
+    parts = [desk.bids("participant", "--shard", f"{part}/3", *given) for part in (1, 2, 3)]
+    jobs = [subprocess.Popen([*NDFLOW, *words]) for words in parts]
+    assert [job.wait(60) for job in jobs] == [0, 0, 0]
+    assert desk.made() == GENERAL | results(*SCANS)
+    dates = desk.dates()
+    assert run(*desk.bids("group", *given)).code == 0
+    assert desk.made() > STUDY
+    assert dates.items() <= desk.dates().items()
+    again = run(*desk.bids("participant", "--reference", "builtin:T1w"))
+    assert (again.code, "other settings (reference" in again.err) == (2, True)
+
+
 def test_preprocessed_images_are_normalised_on_their_own_grid(
     run: Run, desk: Desk, validate: Validate
 ) -> None:

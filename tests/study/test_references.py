@@ -18,6 +18,7 @@ from ndflow.study import references
 from ndflow.study.plan import Study
 from ndflow.study.run import rehearse, run_study
 from ndflow.study.table import read_study_scans
+from ndflow.subject.presets import Choices
 from ndflow.transport import align
 
 Runs = Callable[..., Any]
@@ -82,6 +83,15 @@ def test_a_known_site_keeps_its_map_and_a_new_one_gets_its_own(study: Runs) -> N
         shared = ndflow.normalising_map(own, first.load("reference"))
         expected = positive(shared(align(later.model(scan.name))(x[x != 0])))
         np.testing.assert_allclose(later.after(scan.name)[x != 0], expected, atol=0.1)
+
+
+def test_a_given_reference_is_for_each_participant_of_a_dataset_alone() -> None:
+    scans = [Subject("x.nii", site=site) for site in SITES for _ in range(5)]
+    plan = Study(Path("out"), scans, choices=Choices())
+    given = references.read_reference("builtin:T1w", ("T1w",))[0]
+    asked = [(one, of) for one in (plan, replace(plan, dataset=True)) for of in (None, given)]
+    modes = [references.settled(one, of).mode.name for one, of in asked]
+    assert modes == ["two-level", "two-level", "two-level", "individual"]
 
 
 # ── nothing is read or computed twice ─────────────────────────────────────────────────────────────

@@ -125,6 +125,7 @@ def warn_of_scans(doubts: Mapping[str, Iterable[Doubt]], scans: int, verbosity: 
 def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dict[str, str | None]:
     """Return the lines about a study; None for one that there is nothing to say in."""
     flagged = _flagged(summary, page)
+    preset = summary.preset.text if summary.preset else "none"
     report = page.why if page.path is None else shown_path(page.path)
     failed = {failure.scan for failure in summary.failures}
     sites = sites_of([scan for scan in study.scans if scan.name not in failed])
@@ -139,13 +140,15 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
             "table": f"{table}, without the scans that failed" if summary.failures else table,
             "copies": shown_path(summary.aligned) if summary.aligned else None,
         }
-    elif study.partial:
+    elif study.only_fits:
         lines = {"densities": _scans(summary, "estimated"), "flagged": flagged}
+    elif study.partial:
+        lines = {"scans": _scans(summary, "done"), "preset": preset, "flagged": flagged}
     else:
         lines = {
             "scans": _scans(summary, "done", renewed=page.renewed),
             "sites": sites,
-            "preset": summary.preset.text if summary.preset else "none",
+            "preset": preset,
             "distance": _distance(summary.distances, summary.done),
             "flagged": flagged,
             "report": report,
@@ -241,7 +244,7 @@ def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
         words = ["ndflow", "cohort", shown_path(summary.table), f"{folder}-normalised"]
         return f"look at {look}, then {shlex.join(words)}"
     if study.partial:
-        return _GROUP
+        return _GROUP if study.only_fits else f"for a report, {_GROUP}"
     evaluated = (study.folder / EVALUATION).exists()
     if page.path and (evaluated or summary.done < 2):  # nothing to compare with
         return "open the report in a browser"

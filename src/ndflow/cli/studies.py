@@ -194,7 +194,7 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
         names = ", ".join(study.options.balance)
         weighted = f", weighted so that sites are alike in {names}" if names else ""
         about["reference"] = study.given or f"made from these scans{weighted}"
-        if study.preset is not None and not study.partial:  # the group decides
+        if study.preset is not None and not study.only_fits:  # the group decides
             about["preset"] = study.preset.text
     if unused:
         about["not used"] = ", ".join(f"{name} ({why})" for name, why in unused.items())

@@ -57,6 +57,7 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
         _refuse_foreign_folder(study, before)
         if before is not None and not study.partial:
             _refuse_other_scans(study)
+        if before is not None and not study.only_fits:
             _refuse_other_settings(study, before)
     _refuse_inputs_inside(study)
     tops = [folder / name for name in (PROVENANCE, *top_files(study))]

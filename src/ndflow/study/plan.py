@@ -73,8 +73,8 @@ class Study:
     root : the folder that scans come from.
     dataset : whether that is a BIDS dataset, and the results are a derivative of it.
     derivatives : folders that masks come from, by name.
-    partial : whether these are some participants of a dataset only, whose scans are fitted; others
-        may be at work in the same folder.
+    partial : whether these are some participants of a dataset only; others may be at work in the
+        same folder.
     preparing : how scans are prepared, if that is all that is to be done.
     raw : the preparation that comes first, if the scans are raw.
     choices, preset : what the user chose and a preset decided, and why; None for a method without
@@ -158,6 +158,11 @@ class Study:
             and "proportions" not in self.choices.options
             and self.mode.per_scan
         )
+
+    @property
+    def only_fits(self) -> bool:
+        """Whether images are left to a run with all participants, which depend on them."""
+        return self.partial and (self.given is None or self.mode.by_site)
 
     @property
     def site_counts(self) -> dict[str, int]:

@@ -111,6 +111,12 @@ def compare_scans(
         for path in files:
             if path.exists() and not not_ours(study.folder / PROVENANCE, [path]):
                 known[path.name] = ReferenceModel.read(path).reference
+    if study.partial:  # whose reference was given: each scan by itself, whatever others are there
+        made, odd = make_references(study, [], {}), dict[str, tuple[Doubt, ...]]()
+        for scan in scans:
+            odd |= odd_scans([scan], fits, made.common.mixture)
+        progress.step("references", Outcome("references", None))
+        return made._replace(scans=scans, fits=fits, odd=odd)
     models = {name: fit.model for name, fit in fits.items()}
     made = make_references(study, scans, models, known=known)
     few, more = reference_doubts(made.common.scans), tuple[Doubt, ...]()
@@ -380,6 +386,7 @@ def settled(
         one_labeller,
         presets.can_split(components, _contrast(study)),
         len(study.channels),
+        study.dataset and given is not None,
     )
     options, preset = presets.settled_study(study.choices, facts)
     return replace(study, options=options, preset=preset)

@@ -82,9 +82,10 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
         step, failed = FitStep.of(study), {failure.scan for failure in run.failures}
         fitting = [(step, scan) for scan in study.scans if scan.name not in failed]
         fitted = run.passes["fit"] = run_step(fitting, study, progress)
-        if fitted.done and not study.partial:
-            found = compare_scans(study, fitted.done, run.before, progress)
-            run.references, run.written = found, references.write_references(study.folder, found)
+        if fitted.done and not study.only_fits:
+            found = run.references = compare_scans(study, fitted.done, run.before, progress)
+            if not study.partial:
+                run.written = references.write_references(study.folder, found)
             normalising = [(found.step(scan), scan) for scan in found.scans]
             normalised = run.passes["normalise"] = run_step(normalising, study, progress)
             for kind in MORE:
@@ -281,7 +282,7 @@ def check_study(study: Study) -> None:
         return
     if study.raw is not None:
         check_study(study.raw)
-    if study.partial:
+    if study.only_fits:
         return
     for scan in study.scans:
         if scan.finds_brain and is_other_contrast(scan.mask_channel):
@@ -300,7 +301,7 @@ def _steps(study: Study) -> list[Step]:
     """Return the steps of a study, as far as their files are concerned."""
     if study.preparing is not None:
         return [PrepareStep.of(study)]
-    more = [] if study.partial else [NormaliseStep.of(study), *(kind.of(study) for kind in MORE)]
+    more = [] if study.only_fits else [NormaliseStep.of(study), *(kind.of(study) for kind in MORE)]
     return [FitStep.of(study), *more]
 
 
@@ -373,7 +374,7 @@ class _Run:
         """Write down how a study, a preparation, or the part of some participants ended."""
         study, folder, found = self.study, self.study.folder, self.references
         preparing = study.preparing is not None
-        main = "prepare" if preparing else "fit" if study.partial else "normalise"
+        main = "prepare" if preparing else "fit" if study.only_fits else "normalise"
         last, decided = self.passes.get(main, Pass()), study if found is None else found.study
         summary = Summary(
             len(last.done),
@@ -383,7 +384,7 @@ class _Run:
             last.distances(),
             self.prepared,
             () if found is None else found.of_study,
-            decided.preset if preparing or not study.partial else None,
+            decided.preset if preparing or not study.only_fits else None,
             {} if found is None else found.weights.sites,
         )
         if study.preparing is not None and last.done:
@@ -480,7 +481,7 @@ def rehearse(study: Study) -> list[Rehearsed]:
     """
     if study.preparing is not None:
         return [_rehearsed(PrepareStep.of(study), scan, "prepare") for scan in study.scans]
-    fit = "fit" if study.partial else "fit and write"
+    fit = "fit" if study.only_fits else "fit and write"
     prepared = [] if study.raw is None else rehearse(study.raw)
     if any(one.action != KEEP for one in prepared):
         rest = "prepared; the rest depends on the other scans"
@@ -491,7 +492,7 @@ def rehearse(study: Study) -> list[Rehearsed]:
             for one in prepared
         ]
     fits = [_rehearsed(FitStep.of(study), scan, fit) for scan in study.scans]
-    if study.partial:
+    if study.only_fits:
         return fits
     found, done = None, {one.scan.name: one.found for one in fits if one.found is not None}
     if len(done) == len(fits):

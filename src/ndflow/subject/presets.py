@@ -10,7 +10,8 @@ divergence. *auto* decides by what there is:
 | few scans                                 | average     |
 
 The mode is two-level where at least two sites have enough scans, and individual otherwise. Small
-sites do no harm: the map of a site with one scan is that of the scan.
+sites do no harm: the map of a site with one scan is that of the scan. Where a reference is given
+for a BIDS dataset, it is individual, so that each participant can be normalised by itself.
 
 Where a reference is given, its scans count, and its tissues have to come from maps for *tissue*.
 The rest is the same for all studies (`AUTO`). What the user chooses is used instead; only what is
@@ -74,6 +75,7 @@ class StudyFacts:
     one_labeller : whether the maps of all sites seem to be made in the same way.
     can_split : whether the components of a reference of these scans can stand for tissues.
     channels : how many are brought to the reference together.
+    alone : whether nothing may depend on the other scans.
     """
 
     scans: int
@@ -83,6 +85,7 @@ class StudyFacts:
     one_labeller: bool = True
     can_split: bool = True
     channels: int = 1
+    alone: bool = False
 
     @property
     def all_maps(self) -> bool:
@@ -340,6 +343,8 @@ def _mode(facts: StudyFacts, chosen: Mapping[str, Any]) -> _Decision:
     single: ModeName = "individual"
     if chosen.get("freeze"):
         return _Decision(single, ("rules for single scans (freeze)",))
+    if facts.alone:
+        return _Decision(single)
     if not facts.sites_known or len(facts.sites) < 2:
         return _Decision(single, (facts.site_words,))
     if sum(size >= ENOUGH_PER_SITE for size in facts.sites.values()) < _SEVERAL:
