@@ -90,7 +90,7 @@ def heads(folder: Path) -> None:
 
 
 def dataset(folder: Path) -> None:
-    """``BIDS_DIR``: four participants of two sites; ``fmriprep``: masks and tissue maps."""
+    """``BIDS_DIR``: four participants of two sites; ``fmriprep``: images, masks and tissue maps."""
     bids, derived = folder / "BIDS_DIR", folder / "fmriprep"
     names = {"mask": "desc-brain_mask", "csf": "label-CSF_probseg"}
     names |= {"gm": "label-GM_probseg", "wm": "label-WM_probseg"}
@@ -102,6 +102,8 @@ def dataset(folder: Path) -> None:
         row = _subject(bids, f"{label}/anat", label, number, site, SITES)
         for kind, name in names.items():
             (bids / row[kind]).rename(derived / label / "anat" / f"{label}_{name}.nii.gz")
+        preprocessed = derived / label / "anat" / f"{label}_desc-preproc_T1w.nii.gz"
+        shutil.copy(bids / row["image"], preprocessed)
         rows.append({"participant_id": label, "site": site, "age": row["age"]})
     write_tsv(bids / "participants.tsv", rows)
     for place, kind in ((bids, "raw"), (derived, "derivative")):

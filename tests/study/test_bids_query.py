@@ -339,9 +339,12 @@ def test_native_images_of_fmriprep_are_taken_with_what_belongs_to_them(
         found.images
         == f"{len(scans)} desc-preproc image{'s' * (len(scans) > 1)} of prep, native space"
     )
-    assert [f"of {lost}: left out" in line for line in found.warnings] == [True] * bool(lost)
+    assert [
+        f"left out: {lost} (no desc-preproc_T1w image in native space)" in line
+        for line in found.warnings
+    ] == [True] * bool(lost)
     if "ses" not in lost and lost:  # nor is the raw image taken where nobody else is asked for
-        with pytest.raises(FileError, match=f"no sub-…_desc-preproc_T1w.* of {lost}; run"):
+        with pytest.raises(FileError, match=f"no desc-preproc_T1w image in .* of {lost}; run"):
             find(root, "T1w", folder, participants=[lost])
     alone = find(folder, table=str(root / "participants.tsv"))
     expected = [(scan.path, scan.mask, scan.tissues, scan.site) for scan in scans]
@@ -364,7 +367,7 @@ def test_images_of_several_spaces_are_not_mixed(tmp_path: Path) -> None:
     assert names(find(dataset(tmp_path / "one", *anat(spaces[1])))) == spaces[1:]
     mixed = listing(dataset(folder, *anat("sub-02_desc-preproc_T1w")))
     assert names([*mixed.subjects]) == ["sub-02_desc-preproc_T1w"]
-    assert "of sub-01: left out" in mixed.warnings[0]
+    assert "left out: sub-01 (no T1w" in mixed.warnings[0]
 
 
 def test_all_channels_of_a_joint_study_come_from_one_folder(tmp_path: Path) -> None:

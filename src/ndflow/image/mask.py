@@ -88,7 +88,7 @@ class Mask:
         if self.inside.shape != like.spatial_shape:
             shapes = f"the shape {self.inside.shape}, but {like.path} is {like.spatial_shape}"
             cause = f"a mask of {shapes}"
-            hint = "give the image that it was made for, or resample it onto the image's grid"
+            hint = "resample it onto the image's grid, or give the image that it was made for"
             raise FileError(self.path, cause, hint)
         return [*misalignment_warnings(self, like), *self.warnings]
 

@@ -295,7 +295,7 @@ class _Origin(NamedTuple):
     def lacks(self, suffix: str) -> str:
         """Return that there are no images."""
         kind = f"desc-{_PREPROCESSED}_{suffix}" if self.preprocessed else suffix
-        return f"no sub-…_{kind}.nii[.gz] in native space"
+        return f"no {kind} image in native space"
 
 
 def _origin(dataset: Dataset, suffixes: Sequence[str]) -> _Origin:
@@ -332,7 +332,7 @@ def _find(
     covered = {image.called("sub", "ses") for image in images}  # without ses: of all sessions
     visits = {one.called("sub", "ses"): one.called("sub") for one in known}
     if lost := [visit for visit, person in visits.items() if not covered & {visit, person}]:
-        warnings.append(f"{origin.root}: {origin.lacks(suffix)} of {_some(lost)}: left out")
+        warnings.append(f"{origin.root}: left out: {_some(lost)} ({origin.lacks(suffix)})")
     used = {None, *(image.subject.lesion for image in images)}
     if unused := [one.subject.origin for one in known if one.subject.lesion not in used]:
         warnings.append(f"{dataset.path}: the lesion masks of {_some(unused)} are not used")
