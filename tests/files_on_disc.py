@@ -80,29 +80,26 @@ def dataset(root: Path, *files: str, **tables: str) -> Path:
     return root
 
 
-# What fMRIPrep makes of the T1w images of a participant: in two spaces, one at two resolutions; and
-# surfaces and transforms.
-_GRIDS = ("", "_space-MNI152NLin2009cAsym", "_space-MNI152NLin2009cAsym_res-2")
-_VOLUMES = (
-    "desc-preproc_T1w",
-    "desc-brain_mask",
-    "dseg",
-    *(f"label-{t}_probseg" for t in ("CSF", "GM", "WM")),
+_TISSUES = ("label-CSF_probseg", "label-GM_probseg", "label-WM_probseg")
+_NATIVE = (
+    "_desc-ribbon_mask",
+    "_desc-aseg_dseg",
+    "_desc-preproc_T1w.json",
+    "_hemi-L_pial.surf.gii",
 )
-_OTHERS = (
-    *("desc-ribbon_mask.nii.gz", "desc-aseg_dseg.nii.gz", "desc-aparcaseg_dseg.nii.gz"),
-    *("desc-preproc_T1w.json", "desc-brain_mask.json", "from-fsnative_to-T1w_mode-image_xfm.txt"),
-    *(f"from-{a}_to-{b}_mode-image_xfm.h5" for a, b in (("T1w", "MNI"), ("MNI", "T1w"))),
-    *("hemi-L_pial.surf.gii", "hemi-R_space-fsLR_den-32k_midthickness.surf.gii"),
-)
+_NATIVE += ("_from-T1w_to-MNI_mode-image_xfm.h5", "_from-fsnative_to-T1w_mode-image_xfm.txt")
 
 
 def fmriprep(*starts: str) -> list[str]:
-    """Return the files of an fMRIPrep derivative, by what their names start with: sub-01_run-1."""
-    made = [f"{grid}_{kind}.nii.gz" for grid in _GRIDS for kind in _VOLUMES]
-    endings = (*made, *(f"_{name}" for name in _OTHERS))
-    files = anat(*(start + ending for start in starts for ending in endings))
-    return ["logs/CITATION.md", *(f"{start}.html" for start in starts), *files]
+    """Return what fMRIPrep makes of T1w images, by what names start with, as in sub-01_run-1."""
+    grids = ("_", "_space-MNI152NLin2009cAsym_", "_space-MNI152NLin2009cAsym_res-2_")
+    kinds = ("desc-preproc_T1w", "desc-brain_mask", "dseg", *_TISSUES)
+    ends = (*(grid + kind for grid in grids for kind in kinds), *_NATIVE)
+    return [
+        "logs/CITATION.md",
+        "sub-01.html",
+        *anat(*(one + end for one in starts for end in ends)),
+    ]
 
 
 def anat(*names: str) -> list[str]:

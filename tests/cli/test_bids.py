@@ -213,24 +213,18 @@ def test_each_of_several_suffixes_is_a_study_of_its_own(run: Run, whole: Desk, d
     assert run("bids", desk.raw, desk.out / "T1w", "group", "--suffix", "T1w", "FLAIR").code == 2
 
 
-def test_masks_tissue_maps_and_lesions_are_looked_up_in_derivatives(run: Run, desk: Desk) -> None:
+def test_masks_and_lesions_are_looked_up_in_derivatives(run: Run, desk: Desk) -> None:
     strip, prep = desk.folder / "strip", desk.folder / "prep"
     lesion = np.zeros((14, 16, 12), np.uint8)
     lesion[5:8, 6:9, 4:8] = 1
     for name in SCANS:
-        start = name.removesuffix("_T1w")
-        scan(strip / place(f"{start}_desc-brain_mask"), 0)
-        (prep / place(start)).parent.mkdir(parents=True, exist_ok=True)
-        for tissue, share in tissue_shares((14, 16, 12)).items():
-            path = prep / place(f"{start}_label-{tissue.upper()}_probseg")
-            save(path, share.astype(np.float32))
+        scan(strip / place(f"{name.removesuffix('_T1w')}_desc-brain_mask"), 0)
+    (prep / "sub-03/anat").mkdir(parents=True)
     ill = save(prep / place("sub-03_label-lesion_mask"), lesion)
-    words = ("-d", f"synthstrip={strip}", prep, "--proportions", "tissue")
-    ran = run(*desk.bids("group", *words))
+    ran = run(*desk.bids("group", "-d", f"synthstrip={strip}", prep))
     assert (ran.code, ran.errors) == (0, [])
     row = desk.table("scans.tsv")[-1]
     assert row["mask"] == str(strip / place("sub-03_desc-brain_mask"))
-    assert row["gm"] == str(prep / place("sub-03_label-GM_probseg"))
     assert row["lesion"] == str(ill)
     fitted = ndflow.fit(desk.image("sub-03_T1w"), mask=row["mask"], exclude=ill).mixture
     assert ndflow.load(desk.out / "models" / "sub-03_T1w.json") == fitted
