@@ -132,12 +132,13 @@ def read_dataset(
         if raw and origin.preprocessed:
             cause = "holds preprocessed images, which need no --prepare"
             raise FileError(origin.root, cause, "leave out --prepare, or this folder")
-        warnings: list[str] = []
-        found = {name: _find(dataset, origin, name, people, warnings) for name in some}
-        rows: dict[str, Row] = {one.subject.origin: {key: one} for one in found.get(key, ())}
+        found = {name: _find(dataset, origin, name, people) for name in some}
+        warnings = [warning for one in found.values() for warning in one.warnings]
+        images = {name: one.images for name, one in found.items()}
+        rows: dict[str, Row] = {one.subject.origin: {key: one} for one in images.get(key, ())}
         left_out: dict[str, str] = {}
         if joint:
-            rows, left_out = _visits(found)
+            rows, left_out = _visits(images)
             words = [f"{name} {why}" for name, why in left_out.items()]
             if not rows:
                 cause = f"no subject has all of {listed(names)}; {words[0]}"
@@ -315,10 +316,15 @@ def _origin(dataset: Dataset, suffixes: Sequence[str]) -> _Origin:
     return _Origin(dataset.root)
 
 
-def _find(
-    dataset: Dataset, origin: _Origin, suffix: str, people: _Participants, warnings: list[str]
-) -> list[_Image]:
-    """Return the images with a suffix, at least one, all in one space; warn of those left out."""
+class _Found(NamedTuple):
+    """Images, and warnings about what was left out."""
+
+    images: list[_Image]
+    warnings: list[str]
+
+
+def _find(dataset: Dataset, origin: _Origin, suffix: str, people: _Participants) -> _Found:
+    """Return the images with a suffix, at least one, all in one space."""
     every = _images(dataset, origin, suffix, people)
     spaces = {image.called(*_GRID): None for image in every}
     if len(spaces) > 1 and "" not in spaces:
@@ -327,16 +333,18 @@ def _find(
     images = [one for one in every if "" not in spaces or not one.called(*_GRID)]
     if not images:
         raise _no_images(origin, suffix, people.labels)
-    alone, raw = replace(dataset, derivatives={}), _Origin(dataset.root)
-    known = _images(alone, raw, suffix, people) if origin.preprocessed else every
+    known, warnings = every, []
+    if origin.preprocessed:
+        known = _images(replace(dataset, derivatives={}), _Origin(dataset.root), suffix, people)
+        used = {None, *(image.subject.lesion for image in images)}
+        if unused := [one.subject.origin for one in known if one.subject.lesion not in used]:
+            cause = f"the lesion masks of {_some(unused)} are not used"
+            warnings.append(f"{dataset.path}: {cause}: they fit no preprocessed image")
     covered = {image.called("sub", "ses") for image in images}  # without ses: of all sessions
     visits = {one.called("sub", "ses"): one.called("sub") for one in known}
     if lost := [visit for visit, person in visits.items() if not covered & {visit, person}]:
         warnings.append(f"{origin.root}: left out: {_some(lost)} ({origin.lacks(suffix)})")
-    used = {None, *(image.subject.lesion for image in images)}
-    if unused := [one.subject.origin for one in known if one.subject.lesion not in used]:
-        warnings.append(f"{dataset.path}: the lesion masks of {_some(unused)} are not used")
-    return images
+    return _Found(images, warnings)
 
 
 def _no_images(origin: _Origin, suffix: str, people: Sequence[str]) -> FileError:
