@@ -2,14 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from channel_phantoms import NAMES, channels, save_channels, words
 from commands import Run, typed, without_workers
 from pages import report_of
-from phantoms import SHAPE, radii, save, voxels_of
+from phantoms import AFFINE, SHAPE, radii, save, voxels_of
 from studies import contents, read_json, read_tsv, write_tsv
+
+from ndflow.preparation.registration import ChannelFit, Grid, resampled
 
 GAINS = {1: (1.3, 0.7), 2: (0.8, 1.1)}
 JOINT = ("--channels", *NAMES, "--joint")
@@ -145,6 +148,47 @@ def test_channels_are_prepared_with_one_mask_and_then_normalised_together(
     one, other = ([*contents(place / "images").values()] for place in (again, out))
     assert one == other
     assert run("verify", out).code == 0
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_channel_on_a_grid_of_its_own_is_brought_to_that_of_the_t1w(
+    run: Run, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    """Once for all studies; tests/preparation sees to the registration."""
+    affine = AFFINE.copy()
+    affine[1:3, 3] += 2.0  # a voxel
+    rows = read_tsv(table)
+    for row in rows:
+        raw = voxels_of(table.parent / row["FLAIR"]).astype(np.float32)
+        row["FLAIR"] = f"moved_{row['FLAIR']}"
+        save(table.parent / row["FLAIR"], raw[:, 1:, 1:], affine)
+    apart = write_tsv(table.with_name("apart.tsv"), rows)
+    calls = []
+
+    def moved(image: Any, own: Any, _: Any, grid: Grid, __: Any) -> tuple[Any, ChannelFit]:
+        calls.append(image.shape)
+        fit = ChannelFit(((1.0,),), 2.0, 1.01, 1.0)
+        return resampled(image, own, np.eye(4), grid, order=1), fit
+
+    monkeypatch.setattr("ndflow.study.prepare_step.moved_channel", moved)
+    monkeypatch.setattr("ndflow.study.prepare_step.find_spec", lambda _: True)
+    out, how = tmp_path / "out", JOINT if together else JOINT[:-1]
+    with without_workers():
+        ran = run("cohort", apart, out, *how, "--prepare", "--no-bias-field", "--tissues", "none")
+    assert ran.code == 0, ran.err
+    assert "2 of 2 scans to be registered with the T1w image" in ran.err
+    assert "channel does not fit" in ran.err
+    assert len(calls) == 2
+    anat = out / "prepared" / "sub-s1" / "anat"
+    own, record = (read_json(anat / f"sub-s1_desc-preproc_{name}.json") for name in reversed(NAMES))
+    assert own["matrix"] == record["measures"]["channels"]["FLAIR"]["matrix"]
+    assert record["steps"]["channels"] == "registered"
+    assert own["Sources"] == ["bids:raw:moved_1_FLAIR.nii.gz"]
+    made = voxels_of(anat / "sub-s1_desc-preproc_FLAIR.nii.gz")
+    given = voxels_of(table.parent / "1_FLAIR.nii.gz")
+    assert np.allclose(made[1:-1, 1:-1, 1:-1], given[1:-1, 1:-1, 1:-1], atol=0.1)
+    for folder in (out,) if together else (out / "T1w", out / "FLAIR"):
+        assert run("verify", folder).code == 0
 
 
 def test_participants_of_a_dataset_with_all_suffixes(run: Run, tmp_path: Path) -> None:

@@ -4,11 +4,19 @@ from dataclasses import replace
 
 import pytest
 
+from ndflow.preparation.registration import ChannelFit
 from ndflow.preparation.volume import Measures, preparation_doubts
 
 # What `prepare_volume` measured in raw heads with the mask of deepbet, and with wrong ones.
 HEAD = Measures(1466.2, (296.8, 685.4, 484.0), (0.758, 1.313), 0.988, 0.747, 0.752)
 FIT, UNLIKE = "template does not fit", "unlike the template"
+OTHER = "channel does not fit"
+
+
+def _fit(moved: float, likeness: float, covered: float) -> Measures:
+    return replace(HEAD, channels={"FLAIR": ChannelFit((), moved, likeness, covered)})
+
+
 CASES: dict[str, tuple[Measures, set[str]]] = {
     "good": (HEAD, set()),
     "small": (Measures(1090.9, (230.7, 528.0, 332.2), (0.891, 1.111), 0.986, 0.753, 0.759), set()),
@@ -39,6 +47,11 @@ CASES: dict[str, tuple[Measures, set[str]]] = {
     "mostly CSF": (replace(HEAD, tissues_ml=(800.0, 400.0, 200.0)), {"unusual tissues"}),
     "a bias field": (replace(HEAD, field=(0.6, 1.8)), set()),
     "a strong bias field": (replace(HEAD, field=(0.4, 2.1)), {"strong bias field"}),
+    # FLAIR and T2w of people with multiple sclerosis, and another made-up one.
+    "a channel": (_fit(14.5, 1.084, 1.0), set()),
+    "a mirrored channel": (_fit(12.0, 1.04, 1.0), {OTHER}),
+    "a channel far away": (_fit(35.0, 1.1, 1.0), {OTHER}),
+    "a channel of half a head": (_fit(2.0, 1.1, 0.6), {OTHER}),
 }
 
 

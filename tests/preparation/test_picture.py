@@ -145,3 +145,14 @@ def test_what_was_not_done_is_not_shown_and_what_is_not_finite_is_black() -> Non
     before, after = (_panel(without, row, 2).astype(int) for row in range(2))
     assert (before[:10] == 0).all()
     assert before[100:].mean() > after[100:].mean() + 5  # darker by a tenth, in the same window
+
+
+def test_a_channel_has_a_row_and_a_window_of_its_own() -> None:
+    """With the borders that were found in the scan."""
+    moved = [("FLAIR", 5 * VALUES)]
+    volume = read_volume(nibabel.Nifti1Image(VALUES, RAS))
+    prepared = PreparedVolume(VALUES, BRAIN, TISSUES, Measures(100.0, field=(1.0, 1.0)))
+    content = preparation_picture(volume, prepared, moved=moved)
+    picture = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
+    for axis in range(3):
+        assert np.array_equal(_panel(picture, 2, axis), _panel(picture, 1, axis))

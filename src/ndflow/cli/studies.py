@@ -183,9 +183,12 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
         about["tissue maps"] = _tissue_maps(study)
     else:
         corrected = "left as they are" if preparing.no_bias_field else "to be corrected by N4"
-        kinds = Counter(PrepareStep.of(raw).steps(scan)["tissues"] for scan in scans)
+        steps = [PrepareStep.of(raw).steps(scan) for scan in raw.scans]
+        kinds = Counter(own["tissues"] for own in steps)
         words = {"{} given": kinds["given"], "{} to be found": kinds["found"]}
         about |= {"bias fields": corrected, "tissue maps": _counted(words)}
+        if moved := sum("channels" in own for own in steps):
+            about["channels"] = f"{_of(moved, scans)} to be registered with the T1w image"
         if preparing.resolution is not None:
             about["copies"] = f"in the space of the template, {preparing.resolution:g} mm"
     covariates = sorted({name for scan in scans for name in scan.covariates} - unused.keys())

@@ -208,6 +208,11 @@ def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:
     raise FileError(mask.path, cause, "resample it onto the image's grid, or fix its header")
 
 
+def same_grid(one: Volume, like: Volume) -> bool:
+    """Tell whether two images have the same voxels."""
+    return one.spatial_shape == like.spatial_shape and voxels_apart(one, like) <= ALIGNED
+
+
 def voxels_apart(one: Mask | Volume, like: Volume) -> float:
     """Return the largest distance between corners of two images of one shape, in voxels."""
     if not (one.placed and like.placed) or np.array_equal(one.affine, like.affine, True):

@@ -2,8 +2,9 @@
 
 Sagittal, coronal and axial slices side by side. Above, the scan as it was, with the outline of the
 mask; below, free of bias, with the borders of WM and of GM to CSF. Both rows have one grey window,
-so a bias field shows as a difference between them. Where there is a lesion, the slices lead through
-it, and both rows have its outline.
+so a bias field shows as a difference between them. Channels that were brought to the grid of the
+scan follow, each in a row with the same borders. Where there is a lesion, the slices lead through
+it, and all rows have its outline.
 
 An outline is one pixel wide and belongs to what it surrounds: a pixel has its colour if it is
 inside, and one of its four neighbours is not.
@@ -11,7 +12,7 @@ inside, and one of its four neighbours is not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from ndflow.values import FloatArray
 # Colours of Okabe and Ito, which are distinguishable with any type of colour vision. Yellow, which
 # is faint on paper, is the clearest of them on a dark picture.
 OUTLINES = {"mask": "#56B4E9", "GM": "#F0E442", "WM": "#D55E00", "lesion": "#CC79A7"}
+
+Moved = Sequence[tuple[str, Map]]
 
 _PIXEL = 0.5  # mm
 _LONGEST = 600  # pixels of a slice, where the mask is a whole head or more
@@ -89,7 +92,7 @@ class _Frame(NamedTuple):
 
 
 def preparation_picture(
-    volume: Volume, prepared: PreparedVolume, lesion: Bools | None = None
+    volume: Volume, prepared: PreparedVolume, lesion: Bools | None = None, moved: Moved = ()
 ) -> bytes:
     """Return the picture of a prepared scan, as a PNG file.
 
@@ -99,6 +102,7 @@ def preparation_picture(
     prepared : what was made of it. If neither the bias field was corrected nor tissues were found,
         there is one row.
     lesion : which voxels are a lesion.
+    moved : channels that were brought to its grid, and their names.
     """
     orientation, spacing = axes_of(volume.affine)
     turn = partial(apply_orientation, ornt=orientation)
@@ -111,22 +115,25 @@ def preparation_picture(
         rows.append((after, {"GM": brain - csf, "WM": wm}))
     elif prepared.measures.field is not None:
         rows.append((after, {"mask": brain}))
+    names = [*["before", "after"][: len(rows)], *(name for name, _ in moved)]
+    rows += [(turn(values), rows[-1][1]) for _, values in moved]
     through = brain
     if lesion is not None and lesion.any():
         through = turn(lesion)
         rows = [(values, {**regions, "lesion": through}) for values, regions in rows]
     frames = _frames(brain, through, spacing)
     planes = [(frame.place, frame.axis) for frame in frames]
-    inner = np.concatenate([after.take(*plane)[brain.take(*plane)] for plane in planes])
-    low, high = np.percentile(inner, _SHOWN).tolist() if inner.size else (0.0, 1.0)
-    window = (low, low + _ROOM * (high - low)) if low < high else (low - 0.5, low + 0.5)
-    pictures = [
-        side_by_side([frame.drawn(values, window, regions) for frame in frames], _GAP)
-        for values, regions in rows
-    ]
+    pictures = []
+    for name, (values, regions) in zip(names, rows, strict=True):
+        like = after if name == "before" else values
+        inner = np.concatenate([like.take(*plane)[brain.take(*plane)] for plane in planes])
+        low, high = np.percentile(inner, _SHOWN).tolist() if inner.size else (0.0, 1.0)
+        window = (low, low + _ROOM * (high - low)) if low < high else (low - 0.5, low + 0.5)
+        slices = [frame.drawn(values, window, regions) for frame in frames]
+        pictures.append(side_by_side(slices, _GAP))
     gap = np.zeros((_GAP, pictures[0].shape[1]), np.uint8)
     parts = [part for picture in pictures for part in (gap, picture)][1:]
-    note = {"rows": ["before", "after"][: len(rows)], "outlines": OUTLINES}
+    note = {"rows": names, "outlines": OUTLINES}
     greys = np.rint(np.linspace(0, 255, _GREYS)).astype(int).tolist()
     palette = [*(f"#{grey:02x}{grey:02x}{grey:02x}" for grey in greys), *OUTLINES.values()]
     return encode_png(np.concatenate(parts), note, palette)

@@ -1,4 +1,4 @@
-"""Correct the bias field, deform the template to a scan, and align the two rigidly.
+"""Correct the bias field, deform the template to a scan, and align images rigidly.
 
 All of that is done on a working grid, with the brain at 2 mm.
 
@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from io import StringIO
@@ -22,11 +23,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
+from scipy import ndimage, special
 
 from ndflow._version import installing
 from ndflow.errors import DegenerateDataError, InvalidValueError
-from ndflow.values import FloatArray
+from ndflow.values import FloatArray, Record
 
 Map = NDArray[np.float32]
 Bools = NDArray[np.bool_]
@@ -174,12 +175,13 @@ def _itk_image(array: NDArray[Any], affine: FloatArray) -> Any:
     Parameters
     ----------
     array : its voxels.
-    affine : (4, 4), from voxel indices to millimetres; diagonal but for the origin. ITK would count
-        millimetres to the left and to the back; all that matters is that images agree.
+    affine : (4, 4), from voxel indices to millimetres. ITK would count these to the left and to the
+        back; all that matters is that images agree.
     """
     image = import_module("SimpleITK").GetImageFromArray(np.ascontiguousarray(array.T, np.float32))
     image.SetOrigin(affine[:3, 3].tolist())
-    image.SetSpacing(np.diag(affine)[:3].tolist())
+    image.SetSpacing(voxel_sizes(affine).tolist())
+    image.SetDirection((affine[:3, :3] / voxel_sizes(affine)).ravel().tolist())
     return image
 
 
@@ -327,7 +329,8 @@ def _halved(array: Map) -> Map:
 # The ICBM152 average [fonov2011] is registered by greedy on the working grid: twelve parameters
 # first, then a smooth deformation, in some seconds.
 
-_METRIC = "-m NCC 2x2x2 -threads 1 -seed 1 -V 0"
+_ALIKE = "-threads 1 -seed 1 -V 0"  # on every run
+_METRIC = f"-m NCC 2x2x2 {_ALIKE}"
 _LINEAR, _DEFORMABLE = "-n 60x20x0", "-n 60x40x5"  # iterations at 8, 4 and 2 mm
 _FEWEST = 1000  # voxels of a brain: 8 ml
 _SMOOTH = "-s 1.7vox 0.7vox"
@@ -392,8 +395,7 @@ class _Greedy:
     def __init__(self, coarse: WorkingGrid, lesion: Bools) -> None:
         if coarse.brain.sum() < _FEWEST:
             raise DegenerateDataError("the brain is too small to register the template with it")
-        brightest = np.percentile(coarse.values[coarse.brain], _BRIGHTEST)
-        self.fixed: Map = np.minimum(coarse.values, brightest).astype(np.float32)
+        self.fixed = _limited(coarse.values, coarse.brain)
         self._greedy = import_module("picsl_greedy").Greedy3D()
         anatomy = halved_anatomy()
         images = {
@@ -404,31 +406,46 @@ class _Greedy:
         if lesion.any():
             self._images += " -gm seen"
             images["seen"] = _itk_image(~lesion, coarse.affine)
-        how = f"-a -dof 12 -ia-image-centers {_METRIC} {_LINEAR}"
-        self._run(f"{self._images} {how} -o linear", **images, linear=None)
-        found = np.asarray(self._greedy["linear"], np.float64)
-        self.linear: FloatArray = _FLIP @ found @ _FLIP
+        how = f"{self._images} -dof 12 -ia-image-centers {_METRIC} {_LINEAR}"
+        self.linear = _linear(self._greedy, how, **images)
 
     def deformed(self) -> list[Map]:
         """Return GM, WM, brain and intensities of the template, deformed to the brain."""
         how = f"{_METRIC} {_DEFORMABLE} {_SMOOTH}"
-        self._run(f"{self._images} -it linear {how} -o warp", warp=None)
+        _run(self._greedy, f"{self._images} -it linear {how} -o warp", warp=None)
         anatomy = halved_anatomy()
         maps = {name: getattr(anatomy, name) for name in ("gm", "wm", "brain", "t1")}
         moved = " ".join(f"-rm {name} {name}_there" for name in maps)
-        self._run(
+        _run(
+            self._greedy,
             f"-rf fixed -r warp linear -threads 1 -V 0 {moved}",
             **{name: _itk_image(part, anatomy.affine) for name, part in maps.items()},
             **{f"{name}_there": None for name in maps},
         )
         return [_array(self._greedy[f"{name}_there"]) for name in maps]
 
-    def _run(self, command: str, **images: Any) -> None:
-        try:
-            with _silence():
-                self._greedy.execute(command, out=StringIO(), err=StringIO(), **images)
-        except RuntimeError as error:  # all that greedy says
-            raise DegenerateDataError("greedy cannot register the template with it") from error
+
+def _linear(greedy: Any, how: str, **images: Any) -> FloatArray:
+    """Return the linear map from millimetres of the fixed image to those of the moving one."""
+    _run(greedy, f"-a {how} -o linear", **images, linear=None)
+    found: FloatArray = np.asarray(greedy["linear"], np.float64)
+    return _FLIP @ found @ _FLIP
+
+
+def _run(greedy: Any, command: str, **images: Any) -> None:
+    try:
+        with _silence():
+            greedy.execute(command, out=StringIO(), err=StringIO(), **images)
+    except RuntimeError as error:  # all that greedy says
+        raise DegenerateDataError("greedy cannot register it") from error
+
+
+def _limited(values: Map, where: Bools) -> Map:
+    return np.minimum(values, np.percentile(values[where], _BRIGHTEST))
+
+
+def _finite(array: Map) -> Map:
+    return np.nan_to_num(array, copy=True, nan=0, posinf=0, neginf=0).astype(np.float32)
 
 
 @contextmanager
@@ -467,7 +484,7 @@ def _likeness(one: Map, other: Map, inside: Bools) -> float:
 TEMPLATE_SPACE = "MNI152NLin2009aSym"  # what BIDS calls the space of the template
 
 
-class TemplateGrid(NamedTuple):
+class Grid(NamedTuple):
     """A grid over the template.
 
     Attributes
@@ -480,14 +497,14 @@ class TemplateGrid(NamedTuple):
     affine: FloatArray
 
 
-def template_grid(resolution: float) -> TemplateGrid:
+def template_grid(resolution: float) -> Grid:
     """Return the grid over the template that has voxels of this size, in mm."""
     half = halved_anatomy()
     origin = half.affine[:3, 3] - 0.5  # of the template's grid of 1 mm
     affine = np.diag([resolution, resolution, resolution, 1.0])
     affine[:3, 3] = origin
     shape = tuple(int(np.ceil(2 * length / resolution)) for length in half.brain.shape)
-    return TemplateGrid(shape, affine)
+    return Grid(shape, affine)
 
 
 def rigid_to_template(coarse: WorkingGrid, affine: FloatArray) -> FloatArray:
@@ -517,9 +534,9 @@ def rigid_to_template(coarse: WorkingGrid, affine: FloatArray) -> FloatArray:
 
 
 def resampled(
-    array: Map, affine: FloatArray, matrix: FloatArray, grid: TemplateGrid, *, order: Literal[1, 3]
+    array: Map, affine: FloatArray, matrix: FloatArray, grid: Grid, *, order: Literal[1, 3]
 ) -> Map:
-    """Resample a scan, or a map of it, on a grid over the template.
+    """Resample a scan, or a map of it, on the grid of the template or of another scan.
 
     Where the new voxels are larger, a Gaussian widens the old ones first, so that nothing is
     aliased. Values stay within the range that they have.
@@ -531,11 +548,97 @@ def resampled(
     grid : where to.
     order : of the spline: 3 for intensities, 1 for probabilities.
     """
-    known = np.nan_to_num(array, copy=True, nan=0, posinf=0, neginf=0).astype(np.float32)
+    known = _finite(array)
     there = np.linalg.inv(affine) @ matrix @ grid.affine
-    smooth = widened(known, voxel_sizes(affine), voxel_sizes(grid.affine), mode="nearest")
+    wide = np.linalg.norm(there[:3, :3], axis=1)  # of a new voxel along the old axes, in old ones
+    smooth = widened(known, np.ones(3), wide, mode="nearest")
     found = sampled(smooth, there, grid.shape, order=order)
     return np.clip(found, known.min(), known.max())
+
+
+# ── channels ──────────────────────────────────────────────────────────────────────────────────────
+# Another contrast of one visit, brought to the grid of a scan by rotation and shift.
+#
+# Greedy maximises the normalised mutual information of the two in the brain and 4 mm around it,
+# where CSF ends. It starts from the coordinates of the scanner in the headers.
+
+_RIGID = f"-dof 6 -ia-identity -m NMI {_ALIKE} -n 60x40x20"
+_AROUND = 2  # voxels of the working grid
+_BINS = 32
+
+
+@dataclass(frozen=True)
+class ChannelFit(Record):
+    """How a channel was brought to the grid of a scan.
+
+    Attributes
+    ----------
+    matrix : (4, 4), from millimetres of the scan to millimetres of the channel as it was.
+    moved : how far the brain was moved at most, in millimetres.
+    likeness : the normalised mutual information inside the brain, (H(X) + H(Y)) / H(X, Y); 1 if
+        the one says nothing about the other.
+    covered : the share of the brain that the channel shows.
+    """
+
+    matrix: tuple[tuple[float, ...], ...]
+    moved: float
+    likeness: float
+    covered: float
+
+
+def moved_channel(
+    image: Map, affine: FloatArray, scan: Map, grid: Grid, brain: Bools
+) -> tuple[Map, ChannelFit]:
+    """Bring a channel to the grid of a scan.
+
+    Parameters
+    ----------
+    image, affine : the channel.
+    scan, grid : the scan.
+    brain : which of its voxels are inside the brain.
+
+    Returns
+    -------
+    Map and ChannelFit
+        The intensities, NaN beyond the edges of the channel, and how well they fit.
+
+    Raises
+    ------
+    DegenerateDataError
+        Where the two cannot be registered.
+    """
+    if brain.sum() * voxel_sizes(grid.affine).prod() < _FEWEST * RESOLUTION**3:
+        raise DegenerateDataError("the brain is too small to register it with")
+    coarse, image = working_grid(scan, grid.affine, brain), _finite(image)
+    small = Grid(coarse.brain.shape, coarse.affine)
+    fixed = resampled(scan, grid.affine, np.eye(4), small, order=1)
+    matrix = _linear(
+        import_module("picsl_greedy").Greedy3D(),
+        f"-i fixed moving -gm seen {_RIGID}",
+        fixed=_itk_image(_limited(fixed, coarse.brain), coarse.affine),
+        moving=_itk_image(_limited(image, np.isfinite(image)), affine),
+        seen=_itk_image(ndimage.binary_dilation(coarse.brain, iterations=_AROUND), coarse.affine),
+    )
+    away = (matrix - np.eye(4)) @ coarse.affine @ np.insert(np.argwhere(coarse.brain), 3, 1, 1).T
+    there = resampled(image, affine, matrix, small, order=1)
+    values = resampled(image, affine, matrix, grid, order=3)
+    places = np.linalg.inv(affine) @ matrix @ grid.affine
+    shown = sampled(np.ones(image.shape, np.uint8), places, grid.shape) > 0
+    fit = ChannelFit(
+        tuple(map(tuple, matrix.tolist())),
+        float(np.linalg.norm(away, axis=0).max()),
+        _mutual_information(fixed[coarse.brain], there[coarse.brain]),
+        float(shown[brain].mean()),
+    )
+    return np.where(shown, values, np.float32(np.nan)), fit
+
+
+def _mutual_information(one: Map, other: Map) -> float:
+    x, y = (np.clip(part, *np.percentile(part, [0.5, _BRIGHTEST])) for part in (one, other))
+    joint = np.histogram2d(x, y, _BINS)[0] / x.size
+    parts = (joint.sum(axis=0), joint.sum(axis=1), joint)
+    first, second, both = (float(special.entr(part).sum()) for part in parts)
+    return (first + second) / both if both else 1.0
 
 
 # ── aligned copies ────────────────────────────────────────────────────────────────────────────────
@@ -557,7 +660,7 @@ class AlignedCopy(NamedTuple):
     """
 
     matrix: FloatArray
-    grid: TemplateGrid
+    grid: Grid
     image: Map
     brain: Bools
     tissues: Map | None

@@ -15,6 +15,7 @@ from ndflow.image.mask_doubts import LARGEST, SMALLEST, TOO_SMALL, TOO_WIDE
 from ndflow.image.volume import Volume
 from ndflow.preparation.registration import (
     Bools,
+    ChannelFit,
     Map,
     interpolated,
     lesion_on_grid,
@@ -43,6 +44,7 @@ class Measures(Record):
         most is the one that was found; None without tissue maps.
     likeness : the correlation of the deformed template with the scan inside the brain; None without
         tissue maps.
+    channels : how others were brought to the grid of the scan, by name; None if none were.
     """
 
     brain_ml: float
@@ -51,6 +53,7 @@ class Measures(Record):
     overlap: float | None = None
     agreement: float | None = None
     likeness: float | None = None
+    channels: dict[str, ChannelFit] | None = None
 
 
 class PreparedVolume(NamedTuple):
@@ -193,6 +196,10 @@ _SHARES = {
     "WM": (0.12, 0.6),  # where contrast is lost, one of GM and WM takes the voxels of both
 }
 
+_MOVED = 30.0  # mm: by 15°, for example
+_MUTUAL = 1.05  # channels of one brain had 1.08 and more; 4 mm away, mirrored or of others, 1.04
+_COVERED = 0.95  # of the brain
+
 _UNFIT = (
     "template does not fit",
     "look at its picture: does the mask hold the whole brain, and nothing else?",
@@ -209,6 +216,11 @@ _TISSUES = (
 _FIELD = (
     "strong bias field",
     "compare both rows of its picture; if contrast was lost, prepare it with --no-bias-field",
+)
+_CHANNEL = (
+    "channel does not fit",
+    "look at its row in the picture: do the outlines follow its tissues? If not, is it of the same "
+    "visit, and are both headers right?",
 )
 
 
@@ -251,4 +263,12 @@ def preparation_doubts(measures: Measures) -> tuple[Doubt, ...]:
     if most > _BIAS * least:
         text = f"The bias in the brain goes from {least:.2f} to {most:.2f}"
         found.append((_FIELD, f"{text}, by a factor of more than {_BIAS:.0f}"))
+    for name, fit in (measures.channels or {}).items():
+        if fit.likeness < _MUTUAL or fit.moved > _MOVED or fit.covered < _COVERED:
+            text = (
+                f"{name} was moved by {fit.moved:.0f} mm, shows {fit.covered:.0%} of the brain, and"
+            )
+            text += f" has a normalised mutual information of {fit.likeness:.2f} with the scan"
+            usual = f"usual are at most {_MOVED:.0f} mm, and at least {_COVERED:.0%} and {_MUTUAL}"
+            found.append((_CHANNEL, f"{text}; {usual}"))
     return tuple(Doubt(kind, f"{text}.", hint) for (kind, hint), text in found)

@@ -39,6 +39,11 @@ _DONE = {
         "template (Fonov et al., 2011), deformed to each scan by greedy (Yushkevich et al., 2016)",
         ["ashburner2005", "fonov2011", "yushkevich2016"],
     ),
+    ("channels", "registered"): (
+        "other contrasts were registered with the T1w image by rotation and shift (mutual "
+        "information; greedy, Yushkevich et al. 2016) and interpolated on its grid",
+        ["yushkevich2016"],
+    ),
 }
 
 
@@ -135,7 +140,8 @@ def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) 
     by_key = {re.split("[{,]", entry, maxsplit=2)[1]: entry for entry in entries}
     works = [key for step, (_, keys) in _DONE.items() if step in done for key in keys]
     balancing = ["hainmueller2012"] if study.options.balance else []
-    return "\n\n".join(by_key[key] for key in (study.method.cites, *works, *balancing))
+    keys = dict.fromkeys((study.method.cites, *works, *balancing))
+    return "\n\n".join(by_key[key] for key in keys)
 
 
 def _effective(record: StudyRecord) -> str:

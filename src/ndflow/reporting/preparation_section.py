@@ -39,6 +39,7 @@ _STEPS = {  # what was done, and what it was done to
     ("bias field", "left"): "Bias fields of {} were left as they are.",
     ("tissues", "found"): "Tissues of {} were found with a deformed template.",
     ("tissues", "given"): "Tissue probability maps of {} were given.",
+    ("channels", "registered"): "Channels of {} were registered with the T1w image by greedy.",
 }
 
 

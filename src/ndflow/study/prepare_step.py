@@ -35,7 +35,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,7 +52,7 @@ from ndflow.files.model_files import list_outputs, outputs_in, relative_outputs,
 from ndflow.files.outputs import sidecar_of, stem
 from ndflow.files.stream import FileHash, Hashes, all_files, contents
 from ndflow.files.tables import write_table
-from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, misalignment_warnings
+from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, misalignment_warnings, same_grid
 from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import ANY_CHANNEL, Output, Subject, TissueMaps
 from ndflow.image.volume import Volume
@@ -66,7 +66,15 @@ from ndflow.preparation.brain import (
     ending_of,
 )
 from ndflow.preparation.picture import preparation_picture
-from ndflow.preparation.registration import TEMPLATE_SPACE, Bools, Map, aligned_copy
+from ndflow.preparation.registration import (
+    TEMPLATE_SPACE,
+    Bools,
+    ChannelFit,
+    Grid,
+    Map,
+    aligned_copy,
+    moved_channel,
+)
 from ndflow.preparation.volume import (
     Measures,
     PreparedVolume,
@@ -80,7 +88,7 @@ from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.study.table import alike
 from ndflow.subject.records import FileRecord
-from ndflow.subject.voxels import read_voxels
+from ndflow.subject.voxels import error_about, read_voxels
 from ndflow.values import JSON, Doubt, listed, plural
 
 # that preparations depend on
@@ -116,7 +124,8 @@ class PreparationRecord(FileRecord):
     Attributes
     ----------
     steps : what was done, by step: ``mask`` is "given", "brain" (found by deepbet) or "nonzero";
-        ``bias field`` is "corrected" or "left"; ``tissues`` is "found", "given" or "none".
+        ``bias field`` is "corrected" or "left"; ``tissues`` is "found", "given" or "none";
+        ``channels`` is "registered" where some were on grids of their own.
     settings : what the results depend on, beside the files.
     versions : of what made it.
     inputs : the files that were read, by what they are.
@@ -183,17 +192,19 @@ class PrepareStep(Step):
             tissues = "found"
         mask = chosen.mask if scan.mask is None else "given"
         corrected = "left" if chosen.no_bias_field else "corrected"
-        return {"mask": mask, "bias field": corrected, "tissues": tissues}
+        moved = {"channels": "registered"} if channels_to_move(scan) else {}
+        return {"mask": mask, "bias field": corrected, "tissues": tissues, **moved}
 
     def packages(self, scan: Subject) -> list[str]:
         """Return the packages that make the results, and that these depend on."""
         steps = self.steps(scan)
-        registered = steps["tissues"] == "found" or self.preparing.resolution is not None
+        template = steps["tissues"] == "found" or self.preparing.resolution is not None
+        registered = template or "channels" in steps
         needed = {
             "picsl_greedy": registered,
             "SimpleITK": registered or steps["bias field"] == "corrected",
             "deepbet": steps["mask"] == "brain",
-            "nilearn": registered,
+            "nilearn": template,
         }
         return [name for name, wanted in needed.items() if wanted]
 
@@ -288,8 +299,12 @@ class PrepareStep(Step):
             write.own(self.paths(scan))
             if self.preparing.resolution is not None:
                 write.copy(self.paths(scan, copy=True), self.preparing.resolution)
-            volume = given.volumes[given.anchor]
-            write.bytes(self.picture(scan), preparation_picture(volume, anchor, given.lesion))
+            volume, moved = (
+                given.volumes[given.anchor],
+                [(n, found[n].corrected) for n in given.fits],
+            )
+            picture = preparation_picture(volume, anchor, given.lesion, moved)
+            write.bytes(self.picture(scan), picture)
             full = PreparationRecord(
                 steps=steps,
                 settings=dict(key.settings),
@@ -321,6 +336,7 @@ class _Raw(NamedTuple):
     anchor : the channel in which brain and tissues are found.
     brain, lesion : which voxels are inside the brain, and inside a lesion, in three dimensions.
     maps : its tissue probability maps, if they were given and are kept.
+    fits : how channels were brought to the grid of the anchor, for those that were.
     files : all that was read.
     warnings : for the user.
     """
@@ -330,6 +346,7 @@ class _Raw(NamedTuple):
     brain: BoolArray
     lesion: BoolArray | None
     maps: tuple[Volume, ...]
+    fits: dict[str, ChannelFit]
     files: Hashes
     warnings: tuple[str, ...]
 
@@ -338,15 +355,32 @@ def _anchor(scan: Subject) -> str:
     return next((name for name in scan.channels if contrast_called(name) == T1W), scan.channels[0])
 
 
+def channels_to_move(scan: Subject) -> list[str]:
+    """Return the channels that lie on another grid than that in which tissues are found."""
+    if len(scan.images) == 1:
+        return []
+    with suppress(FileError):  # reading the scan will say the same
+        grids = {name: read_grid(image) for name, image in scan.images.items()}
+        return [name for name in grids if not same_grid(grids[name], grids[_anchor(scan)])]
+    return []
+
+
 def _read_raw(scan: Subject, steps: Mapping[str, str], max_bytes: int) -> _Raw:
     """Read a scan, its masks and maps, and check that they belong together."""
     for image in scan.images.values():
         _refuse_unplaced(read_grid(image))
-    found = scan if scan.mask is not None or steps["mask"] != BRAIN else replace(scan, mask=BRAIN)
-    voxels = read_voxels(found, max_bytes=max_bytes)
-    volumes = dict(zip(scan.channels, voxels.volumes, strict=True))
-    volume = volumes[_anchor(scan)]
+    anchor, moving = _anchor(scan), channels_to_move(scan)
+    images = {name: image for name, image in scan.images.items() if name not in moving}
+    mask = BRAIN if scan.mask is None and steps["mask"] == BRAIN else scan.mask
+    voxels = read_voxels(replace(scan, images=images, mask=mask), max_bytes=max_bytes)
+    volumes = dict(zip(images, voxels.volumes, strict=True))
+    volume = volumes[anchor]
     warnings, maps, files = [*voxels.warnings], [], dict(voxels.files)
+    if moving and "image" in files:  # one channel alone
+        files[anchor] = files.pop("image")
+    for name in moving:
+        volumes[name] = read_volume(scan.images[name], max_bytes=max_bytes)
+        files[name] = volumes[name].files
     if steps["tissues"] == "given":
         for tissue, source in scan.tissues._asdict().items():
             called = "the tissue probability map"
@@ -357,13 +391,20 @@ def _read_raw(scan: Subject, steps: Mapping[str, str], max_bytes: int) -> _Raw:
             warnings += misalignment_warnings(one, volume)
             maps.append(one)
             files[tissue] = one.files
-    for one in voxels.volumes:
+    for one in volumes.values():
         if missing := int(np.count_nonzero(~np.isfinite(one.stored))):
             warnings.append(f"{one.path}: {plural(missing, 'voxel')} NaN or infinite, set to 0")
     shape = volume.spatial_shape
     brain = voxels.inside[:].reshape(shape, order="F")
     lesion = None if voxels.lesion is None else voxels.lesion.reshape(shape, order="F")
-    return _Raw(volumes, _anchor(scan), brain, lesion, tuple(maps), files, tuple(warnings))
+    fits, grid = {}, Grid(shape, volume.affine)
+    for name in moving:
+        one, values = volumes[name], volume.spatial_values
+        with error_about(one.path):
+            found, fits[name] = moved_channel(one.spatial_values, one.affine, values, grid, brain)
+        stored = np.asfortranarray(found).reshape(volume.shape, order="F")
+        volumes[name] = replace(volume, stored=stored, slope=1.0, inter=0.0)
+    return _Raw(volumes, anchor, brain, lesion, tuple(maps), fits, files, tuple(warnings))
 
 
 def _refuse_unplaced(volume: Volume) -> None:
@@ -388,8 +429,9 @@ def _prepare(given: _Raw, steps: Mapping[str, str]) -> dict[str, PreparedVolume]
         )
         for channel, volume in given.volumes.items()
     }
+    one = found[given.anchor]
+    one = one._replace(measures=replace(one.measures, channels=given.fits or None))
     if given.maps:
-        one = found[given.anchor]
         tissues: Map = np.stack([np.asarray(own.spatial_values, np.float32) for own in given.maps])
         tissues = np.nan_to_num(tissues, posinf=0, neginf=0)
         seen = one.brain if given.lesion is None else one.brain & ~given.lesion
@@ -398,8 +440,8 @@ def _prepare(given: _Raw, steps: Mapping[str, str]) -> dict[str, PreparedVolume]
             tissues /= np.float32(np.median(sums[sums > 0]))
         ml = tissue_volumes(tissues, seen, given.volumes[given.anchor])
         measures = replace(one.measures, tissues_ml=ml)
-        found[given.anchor] = one._replace(tissues=tissues, measures=measures)
-    return found
+        one = one._replace(tissues=tissues, measures=measures)
+    return {**found, given.anchor: one}
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
@@ -427,10 +469,13 @@ class _Writer:
         for channel, path in paths.images.items():
             self.volume(path, given.volumes[channel], self.found[channel].corrected)
             if sidecar_of(path) != paths.record:
-                self.json(sidecar_of(path), self.about)
+                fit = given.fits[channel].to_dict() if channel in given.fits else {}
+                out = self.scan.outputs[channel]
+                self.json(sidecar_of(path), {**self.about, **out.metadata, **fit})
         like = given.volumes[self.scan.channels[0]]
         tissues = None if given.maps else anchor.tissues
-        self.regions(paths, like, anchor.brain, tissues, given.lesion)
+        brain = np.logical_and.reduce([one.brain for one in self.found.values()])
+        self.regions(paths, like, brain, tissues, given.lesion)
         for path, own in zip(paths.tissues, given.maps, strict=False):
             dtype = own.stored.dtype.newbyteorder("=").name
             scaling = float(own.slope), float(own.inter)

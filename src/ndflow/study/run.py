@@ -78,7 +78,11 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
             run.passes["prepare"] = run_step(preparing, study, progress, apart=True)
             return run.finish()
         if study.raw is not None:
-            run.prepared = run_study(study.raw, progress, command=command)
+            prepared = run_study(study.raw, progress, command=command)
+            names = {raw.name: s.name for raw, s in zip(study.raw.scans, study.scans, strict=True)}
+            failures = [one._replace(scan=names[one.scan]) for one in prepared.failures]
+            doubts = {names[name]: own for name, own in prepared.doubts_of.items()}
+            run.prepared = prepared._replace(failures=failures, doubts_of=doubts)
         step, failed = FitStep.of(study), {failure.scan for failure in run.failures}
         fitting = [(step, scan) for scan in study.scans if scan.name not in failed]
         fitted = run.passes["fit"] = run_step(fitting, study, progress)
@@ -216,8 +220,10 @@ def assemble(
         asked.partial,
     )
     if asked.preparing is not None:
-        within = within or folder
-        raw = replace(study, folder=folder / PREPARED, given=None, table=None, within=within)
+        within, whole = within or folder, listing.whole or listing  # once for all channels
+        named = table.named(whole.subjects, naming, asked.unmasked)
+        raw = replace(study, folder=within / PREPARED, scans=named, within=within)
+        raw = replace(raw, given=None, table=None)
         step = PrepareStep.of(raw := as_preparation(raw, asked.preparing))
         pairs = zip(raw.scans, study.scans, strict=True)
         study = replace(study, raw=raw, scans=[_ready(step, one, scan) for one, scan in pairs])
@@ -241,7 +247,9 @@ def _ready(step: PrepareStep, raw: Subject, scan: Subject) -> Subject:
             if raw.mask is None and step.preparing.mask == "nonzero":
                 metadata["SkullStripped"] = before.metadata.get("SkullStripped", True)
         outputs[channel] = own._replace(metadata=metadata)
-    return replace(step.prepared(raw), outputs=outputs)
+    ready = step.prepared(raw)
+    images = {channel: ready.images[channel] for channel in scan.channels}
+    return replace(ready, images=images, outputs=outputs, name=scan.name)
 
 
 def assemble_preparation(
@@ -376,11 +384,14 @@ class _Run:
         preparing = study.preparing is not None
         main = "prepare" if preparing else "fit" if study.only_fits else "normalise"
         last, decided = self.passes.get(main, Pass()), study if found is None else found.study
+        doubts = last.all_doubts()
+        for name, own in self.prepared.doubts_of.items() if self.prepared else ():
+            doubts[name] = (*own, *doubts.get(name, ()))
         summary = Summary(
             len(last.done),
             last.kept,
             self.failures,
-            last.all_doubts(),
+            doubts,
             last.distances(),
             self.prepared,
             () if found is None else found.of_study,

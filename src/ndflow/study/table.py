@@ -60,6 +60,7 @@ class Listing:
     skipped : how many images are not scans, by reason.
     warnings : for the user.
     images : which images of a BIDS dataset these are, in words.
+    whole : the same with all channels, if this lists one of several.
     """
 
     subjects: Sequence[Subject]
@@ -70,6 +71,7 @@ class Listing:
     skipped: Mapping[str, int] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     images: str | None = None
+    whole: Listing | None = None
 
     def __post_init__(self) -> None:
         """Refuse the same file twice, and sites that are called almost the same."""
@@ -105,7 +107,7 @@ class Listing:
     def alone(self, channel: str) -> Listing:
         """Return the same with one of several channels only."""
         subjects = [subject.alone(channel) for subject in self.subjects]
-        return replace(self, subjects=subjects, source=f"{self.source} ({channel})")
+        return replace(self, subjects=subjects, source=f"{self.source} ({channel})", whole=self)
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────

@@ -104,7 +104,7 @@ def bids(
     joint
         Bring the images of all suffixes of a participant, in each session, to a joint reference
         together (see docs/guides/channels.md). Those who lack one are left out. They must share a
-        grid.
+        grid, unless they are prepared.
     derivatives
         Derivatives folders, such as that of fMRIPrep. Images preprocessed there (desc-preproc) in
         their own space are normalised instead of those of BIDS_DIR. Brain masks (desc-brain_mask),
@@ -127,8 +127,10 @@ def bids(
     asked = asked_of(study, partial=level == "participant", derivatives=folders)
     labels, raw = (participant_label, session_label), asked.preparing is not None
     dataset = Dataset(bids_dir, suffix, *labels, shard, participants, folders)
-    needed = asked.unmasked is None and not raw
-    listings = read_dataset(dataset, joint=joint, masks_needed=needed, raw=raw)
+    needed, shared = asked.unmasked is None and not raw, len(suffix) > 1 and raw
+    listings = read_dataset(dataset, joint=joint or shared, masks_needed=needed, raw=raw)
+    if shared and not joint:
+        listings = {name: listings[""].alone(name) for name in suffix}
     studies = assemble_each(listings, Path(out).absolute(), asked)
     return carry_out(studies, listings, study.run)
 
