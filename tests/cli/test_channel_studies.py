@@ -187,7 +187,10 @@ def test_a_channel_on_a_grid_of_its_own_is_brought_to_that_of_the_t1w(
     made = voxels_of(anat / "sub-s1_desc-preproc_FLAIR.nii.gz")
     given = voxels_of(table.parent / "1_FLAIR.nii.gz")
     assert np.allclose(made[1:-1, 1:-1, 1:-1], given[1:-1, 1:-1, 1:-1], atol=0.1)
-    for folder in (out,) if together else (out / "T1w", out / "FLAIR"):
+    moved_out = out.rename(tmp_path / "elsewhere")
+    for folder in (moved_out,) if together else (moved_out / "T1w", moved_out / "FLAIR"):
+        (row, *_) = read_tsv(folder / "scans.tsv")
+        assert (folder / row["image"]).is_relative_to(moved_out)
         assert run("verify", folder).code == 0
 
 

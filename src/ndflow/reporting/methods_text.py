@@ -40,8 +40,7 @@ _DONE = {
         ["ashburner2005", "fonov2011", "yushkevich2016"],
     ),
     ("channels", "registered"): (
-        "other contrasts were registered with the T1w image by rotation and shift (mutual "
-        "information; greedy, Yushkevich et al. 2016) and interpolated on its grid",
+        "other contrasts were rigidly registered with the T1w image by greedy (mutual information)",
         ["yushkevich2016"],
     ),
 }

@@ -299,10 +299,8 @@ class PrepareStep(Step):
             write.own(self.paths(scan))
             if self.preparing.resolution is not None:
                 write.copy(self.paths(scan, copy=True), self.preparing.resolution)
-            volume, moved = (
-                given.volumes[given.anchor],
-                [(n, found[n].corrected) for n in given.fits],
-            )
+            moved = [(name, found[name].corrected) for name in given.fits]
+            volume = given.volumes[given.anchor]
             picture = preparation_picture(volume, anchor, given.lesion, moved)
             write.bytes(self.picture(scan), picture)
             full = PreparationRecord(
@@ -403,7 +401,7 @@ def _read_raw(scan: Subject, steps: Mapping[str, str], max_bytes: int) -> _Raw:
         with error_about(one.path):
             found, fits[name] = moved_channel(one.spatial_values, one.affine, values, grid, brain)
         stored = np.asfortranarray(found).reshape(volume.shape, order="F")
-        volumes[name] = replace(volume, stored=stored, slope=1.0, inter=0.0)
+        volumes[name] = replace(volume, path=one.path, stored=stored, slope=1.0, inter=0.0)
     return _Raw(volumes, anchor, brain, lesion, tuple(maps), fits, files, tuple(warnings))
 
 

@@ -376,7 +376,7 @@ class _Run:
             names = manifest.top_files(study)
             self._record(study, {name: self.known.get(name, "") for name in names})
             if study.preparing is None:
-                table.write_study_scans(folder / SCANS, study.scans)
+                table.write_study_scans(folder / SCANS, study.scans, study.within or folder)
 
     def finish(self) -> Summary:
         """Write down how a study, a preparation, or the part of some participants ended."""

@@ -299,8 +299,8 @@ def kept_mask(name: str) -> str:
 # ── the list of a study ───────────────────────────────────────────────────────────────────────────
 
 
-def write_study_scans(path: Path, scans: Sequence[Subject]) -> None:
-    """Write the list of a study's images; files that lie beside it or below are relative to it."""
+def write_study_scans(path: Path, scans: Sequence[Subject], within: Path | None = None) -> None:
+    """Write the list of a study's images; files beside it, or in `within`, are relative to it."""
     together = any(len(scan.images) > 1 for scan in scans)
     more = sorted({name for scan in scans for name in scan.covariates})
     own = (*OURS, *(TOGETHER if together else ()))
@@ -313,7 +313,9 @@ def write_study_scans(path: Path, scans: Sequence[Subject]) -> None:
         for channel, image in scan.images.items():
             out = scan.outputs[channel]
             known = (out.name, out.image, out.sidecar, *((channel, scan.name) if together else ()))
-            files = [_relative(file, path.parent) for file in (image, *masks)]
+            files = [
+                _relative(file, path.parent, within or path.parent) for file in (image, *masks)
+            ]
             covariates = [scan.covariates.get(name) for name in more]
             rows.append((*known, scan.person, scan.site, *files, *covariates))
     write_table(
@@ -340,9 +342,10 @@ def read_study_scans(path: Path, channels: Sequence[str] = ()) -> list[Subject]:
     return list(scans.values())
 
 
-def _relative(source: object, folder: Path) -> str | None:
-    """Return the name of a file; relative, if it belongs to the study itself and moves with it."""
+def _relative(source: object, folder: Path, within: Path) -> str | None:
+    """Return the name of a file; relative, if it belongs to the results and moves with them."""
     if not isinstance(source, str | os.PathLike):
         return None
     path = Path(source)
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
+    inside = path.is_relative_to(within)
+    return Path(os.path.relpath(path, folder)).as_posix() if inside else str(path)
