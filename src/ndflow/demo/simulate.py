@@ -117,12 +117,14 @@ class SimulatedSubject(NamedTuple):
     voxels : (n, 3), the indices of the voxels inside the brain.
     canonical : (n,), their canonical intensities.
     tissues : (n, 3), the probabilities of CSF, GM and WM.
+    lesion : (n,), whether a voxel belongs to a lesion.
     bias : (n,), as in `Fields`.
     """
 
     voxels: Voxels
     canonical: Map
     tissues: Map
+    lesion: NDArray[np.bool_]
     bias: Map
 
 
@@ -182,6 +184,7 @@ def make_subject(
     tissues = (sharp / sharp.sum(axis=0)).astype(np.float32)
     means = np.array(MEANS, np.float32)[:, np.newaxis]
     canonical = (means * tissues).sum(axis=0) + _TEXTURE * (t1 - (means * blurred).sum(axis=0))
+    damage = np.zeros_like(canonical)
     if lesion:
         middle = np.linalg.solve(anatomy.affine, [*_LESION, 1])[:3, np.newaxis]
         distance = np.sqrt(((template - middle) ** 2).sum(axis=0))
@@ -189,7 +192,7 @@ def make_subject(
         canonical = canonical + damage * (_LESION_INTENSITY - canonical)
     canonical = np.clip(canonical, 0, _BRIGHTEST).astype(np.float32)
     bias = _at(fields.bias, place / _LATTICE)
-    return SimulatedSubject(grid.voxels[inside], canonical, tissues.T, bias)
+    return SimulatedSubject(grid.voxels[inside], canonical, tissues.T, damage > 0.5, bias)
 
 
 def simulate_scan(
