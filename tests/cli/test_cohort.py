@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import Run, on_a_terminal
+from numpy.typing import NDArray
 from pages import report_of
-from phantoms import head, save, voxels_of
+from phantoms import head, save, tissue_shares, voxels_of
 from studies import SITES, SMALL, SiteStudy, contents, read_json, read_tsv
 
 import ndflow
+from ndflow.evaluation.tissues import weighted_quantile
+from ndflow.subject.records import StudyRecord
 
 
 @pytest.fixture
@@ -127,19 +130,42 @@ def apart(folder: Path, rows: list[dict[str, str]]) -> float:
     return float(np.mean([np.abs(a - b).mean() for n, a in enumerate(means) for b in means[:n]]))
 
 
-def test_a_study_ends_with_how_far_sites_lie_apart(run: Run, study: SiteStudy, tmp_path: Path):
+def tissues_apart(heads: list[NDArray[np.float64]]) -> float:
+    """Return how far weighted medians of tissues lie apart, in percent of the gap."""
+    shares = [tissue_shares(SMALL)[name] for name in ("csf", "gm", "wm")]
+    medians = [[weighted_quantile(x[x != 0], w[x != 0], 0.5) for w in shares] for x in heads]
+    _, gm, wm = np.mean(medians, axis=0)
+    return 100 * float(np.std(medians, axis=0, ddof=1).mean() / (wm - gm))
+
+
+def test_a_study_ends_with_how_far_tissues_lie_apart(run: Run, study: SiteStudy, tmp_path: Path):
     out = tmp_path / "out"
-    shown = said(run("cohort", study.folder / "all.tsv", out).out)
+    words = ("--mode", "individual", "--proportions", "tissue")
+    shown = said(run("cohort", study.folder / "all.tsv", out, *words).out)
     assert shown["scans"].startswith("6 done")
     assert shown["sites"] == "3: Aachen 2, Bonn 2, Celle 2"
-    raw, aligned, after = map(float, re.findall(r"[\d.e-]+(?= [a-z])", shown["distance"]))
+    assert "the same tissue maps made the target" in shown["agreement"]
+    own, zscored, nyul = map(float, re.findall(r"[\d.]+(?= %)", shown["agreement"]))
+    heads = [voxels_of(study.folder / row["image"]) for row in study.rows]
+    heads = [np.where(x, (x - x[x != 0].mean()) / x[x != 0].std(), 0) for x in heads]
+    assert zscored == pytest.approx(tissues_apart(heads), rel=0.05)
+    marks = [np.percentile(x[x != 0], [1, *range(10, 91, 10), 99]) for x in heads]
+    usual = np.mean(marks, axis=0)
+    heads = [np.where(x, np.interp(x, k, usual), 0) for x, k in zip(heads, marks, strict=True)]
+    assert nyul == pytest.approx(tissues_apart(heads), abs=0.2)
+    images = [voxels_of(out / "images" / row["image"]) for row in study.rows]
+    assert own == pytest.approx(tissues_apart(images), abs=0.5)
+    found = StudyRecord.read(out / "provenance.json").agreement
+    assert found is not None
+    assert max(own, nyul) < 0.2 * zscored
+    assert run("report", out, "--sample", 0).code == 0
+    page = report_of(out)
+    assert {*found.means} <= {*page.texts("td")}
+    (details,) = (text for text in page.texts("p") if text.startswith("Histograms"))
+    after, _, raw = map(float, re.findall(r"\d*\.\d+", details))
     assert raw == pytest.approx(apart(study.folder, study.rows), rel=0.05)
     assert after == pytest.approx(apart(out / "images", study.rows), rel=0.2)
-    assert after < aligned < raw
-    again = ndflow.cohort(study.folder / "all.tsv", out, report=False)
-    assert (again.kept, again.distances is not None) == (6, True)
-    assert f"{again.distances.raw:.3g}" in shown["distance"]
-    assert run("report", out, "--sample", 0).code == 0
-    facts = report_of(out).facts
-    found = [float(facts[name]) for name in ("unnormalised", "normalised")]
-    assert found == pytest.approx([raw, after], rel=6e-3, abs=1e-3)
+    again = ndflow.cohort(
+        study.folder / "all.tsv", out, mode="individual", proportions="tissue", report=False
+    )
+    assert (again.kept, again.agreement) == (6, found)

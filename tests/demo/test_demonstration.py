@@ -9,6 +9,7 @@ from studies import Silent, read_tsv
 from ndflow.demo import run as demonstration
 from ndflow.demo.run import Demonstration, run_demo
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.subject.records import percent
 
 RUNS = ("auto", "auto-without-maps", "site", "paper", "nyul", "affine")
 
@@ -33,7 +34,7 @@ def test_sites_come_together_and_scans_agree(done: Demonstration) -> None:
     table = done.page.parent / "evaluation" / "recovery.tsv"
     rows = {row["condition"]: row for row in read_tsv(table)}
     assert [*rows] == ["unnormalised", *reversed(RUNS)] == [one.name for one in done.results]
-    apart = {name: float(row["between_sites"]) for name, row in rows.items()}
+    apart = {name: float(row["tissues"]) for name, row in rows.items()}
     spread = {run: float(rows[run]["spread"]) for run in RUNS}
     assert apart["unnormalised"] > 3 * apart["affine"]
     for run in RUNS[:-1]:
@@ -62,5 +63,5 @@ def test_the_command_shows_all_methods_and_the_report(
     typed("demo", done.page.parents[1])
     cells = {line.split()[0]: line.split() for line in capsys.readouterr().out.split("\n") if line}
     for one in done.results[1:]:
-        assert cells[one.name][1:3] == [f"{one.recovery.spread:.3f}", f"{one.apart:.3f}"]
+        assert cells[one.name][1:4] == [f"{one.recovery.spread:.3f}", *percent(one.apart).split()]
     assert cells["report"][1].endswith("auto/report.html")

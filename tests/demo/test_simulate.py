@@ -58,6 +58,7 @@ def flat(n: int, canonical: float) -> SimulatedSubject:
         np.zeros((n, 3), np.intp),
         np.full(n, canonical, np.float32),
         np.ones((n, 3), np.float32) / 3,
+        np.zeros(n, bool),
         np.linspace(-2, 2, n, dtype=np.float32),
     )
 

@@ -104,7 +104,7 @@ def study() -> Page:
     return Page(
         title="A study of three sites",
         date="17 November 2026",
-        headline=Headline("Alike.", [("before", "0.41 sd"), ("after", "0.05 sd")]),
+        headline=Headline("Alike.", [("", "GM"), ("before", "8 %"), ("after", "2 %")], "Apart."),
         montage=Montage(SITES, ["sub-1", "sub-2", "sub-3"], grey, grey, "One slice of each."),
         failures=[("sub-9", "The mask is empty.", "Give another mask.")],
         populations=[picture] * 3,

@@ -7,11 +7,23 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ndflow.density import GaussianMixture
+from ndflow.density import GaussianMixture, stack
 from ndflow.image.mask_doubts import MaskFigures
 from ndflow.image.subject import Subject
-from ndflow.study.checks import OTHER_LABELS, labeller_doubts, odd_scans, site_doubts
+from ndflow.population import Tissues
+from ndflow.study.checks import (
+    OTHER_LABELS,
+    Medians,
+    agreement,
+    labeller_doubts,
+    odd_scans,
+    scan_medians,
+    site_doubts,
+)
 from ndflow.subject.records import ScanModel
+from ndflow.transport import Affine, Chain
+
+UNIT = Affine([[1.0]], [0.0])
 
 # ── scans unlike the others ───────────────────────────────────────────────────────────────────────
 
@@ -148,3 +160,39 @@ def test_the_bound_is_three_standard_deviations_of_people_sites_and_means() -> N
             away = MEAN + factor * bound * step
             sites = {"A": np.tile(away, (own, 1)), "B": np.tile(MEAN, (others, 1))}
             assert len(labeller_doubts(sites)) == warns
+
+
+# ── how far tissues lie apart ─────────────────────────────────────────────────────────────────────
+
+
+def seen(scanner: Affine, number: int, later: Affine) -> Medians | None:
+    """Return what is known of a scan, whose map undoes the scanner and leads to other units."""
+    means = np.array([300.0, 700.0, 1000.0]) + 15 * np.random.default_rng(number).normal(size=3)
+    tissues = Tissues(
+        tuple(GaussianMixture([1.0], [mean], [1 / 60**2]) for mean in means),
+        [0.2, 0.5 - 0.02 * number, 0.3 + 0.02 * number],
+    ).transformed(scanner)
+    whole = stack(tissues.densities, tissues.proportions)
+    return scan_medians(ScanModel(whole, tissues=tissues), Chain((scanner.inverse(), later)))
+
+
+def test_how_far_tissues_lie_apart_does_not_depend_on_scanners_or_units() -> None:
+    plain = [seen(UNIT, number, UNIT) for number in range(5)]
+    spread = agreement(plain, own_maps=False)
+    medians = np.array([one.normalised for one in plain])
+    assert np.abs(medians - [300, 700, 1000]).max() < 60
+    shares = medians.std(axis=0, ddof=1) / np.diff(medians.mean(axis=0))[1]
+    assert [*spread.normalised.values()] == pytest.approx(shares)
+    assert 0 < spread.nyul["WM"] < spread.zscored["WM"]
+    units = Affine([[0.1]], [-20.0])
+    others = [seen(Affine([[2.0 + n]], [100.0 * n]), n, units) for n in range(5)]
+    found = agreement(others, own_maps=False)
+    for one in ("normalised", "zscored", "nyul"):
+        assert getattr(found, one) == pytest.approx(getattr(spread, one))
+
+
+def test_one_scan_or_tissues_that_are_the_same_have_no_agreement() -> None:
+    assert scan_medians(ScanModel(GaussianMixture([1.0], [0.0], [1.0])), UNIT) is None
+    assert agreement([seen(UNIT, 0, UNIT)], own_maps=True) is None
+    same = Medians(np.array([1.0, 2.0, 2.0]), np.zeros(3), np.arange(11.0))
+    assert agreement([same, same], own_maps=False) is None

@@ -5,7 +5,7 @@
     scans      68 done (0 kept from an earlier run), 0 failed
     sites      3: IXI-HH 30, NSK 24, UCLA 14
     preset     auto: two-level, adaptive proportions, averaged quantiles, because there are …
-    distance   3.74 raw → 0.129 z-scored → 0.0172 normalised (between sites, in sd)
+    agreement  median tissue intensities vary by 4.4 % of the GM–WM gap (z-scored 10 %, Nyúl 5.6 %)
     flagged    none
     report     OUT/report.html
     next       ndflow evaluate OUT
@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from ndflow._version import installing
 from ndflow.cli.console import ProgressDisplay, Verbosity, print_error, raise_if_signalled
 from ndflow.image.subject import Subject, count_by_site
-from ndflow.study.checks import SiteDistances, doubt_counts
+from ndflow.study.checks import doubt_counts
 from ndflow.study.finished import page_is_current
 from ndflow.study.plan import EVALUATION, FIGURES, REPORT, Study
 from ndflow.study.references import listing_doubts
 from ndflow.study.run import Summary
 from ndflow.study.tasks import FAILURES
+from ndflow.subject.records import Agreement
 from ndflow.values import Doubt, plural
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
             "scans": _scans(summary, "done", renewed=page.renewed),
             "sites": sites,
             "preset": preset,
-            "distance": _distance(summary.distances, summary.done),
+            "agreement": _agreement(summary.agreement),
             "flagged": flagged,
             "report": report,
         }
@@ -217,12 +218,13 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _distance(distances: SiteDistances | None, scans: int) -> str:
-    if distances is None:
-        return "none, of fewer than two scans" if scans < 2 else "not measured for joint maps"
-    several, raw, aligned, normalised = distances
-    what = "between sites" if several else "to the average scan"
-    return f"{raw:.3g} raw → {aligned:.3g} z-scored → {normalised:.3g} normalised ({what}, in sd)"
+def _agreement(found: Agreement | None) -> str:
+    if found is None:
+        return "not measured: tissue maps were used for fewer than two scans"
+    own, zscored, nyul = found.means
+    made = "; the same tissue maps made the target" if found.own_maps else ""
+    spread = f"median tissue intensities vary by {own} of the GM–WM gap"
+    return f"{spread} (z-scored {zscored}, Nyúl {nyul}){made}"
 
 
 def _flagged(summary: Summary, page: PageOutcome) -> str:

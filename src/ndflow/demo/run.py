@@ -53,7 +53,6 @@ from ndflow.demo import simulate
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation.comparison import UNNORMALISED
 from ndflow.evaluation.save import add_table, evaluate
-from ndflow.evaluation.sites import distance_between_sites
 from ndflow.files.tables import write_table
 from ndflow.image.subject import TissueMaps
 from ndflow.preparation.registration import load_anatomy
@@ -285,13 +284,14 @@ class _NamedProgress:
 
 
 class DemoResult(NamedTuple):
-    """How one study of the demonstration did, in standard deviations.
+    """How one study of the demonstration did.
 
     Attributes
     ----------
     name : of the study; ``"unnormalised"`` for none.
     options : of ``ndflow cohort``, as typed; empty for the defaults.
-    apart : the distance between sites.
+    apart : by how much median tissue intensities vary between scans, in units of the gap between GM
+        and WM.
     recovery : how well scans agree; None for unnormalised scans.
     """
 
@@ -374,9 +374,13 @@ def run_demo(
     )
     if isinstance(evaluation, dict):
         raise TypeError("the scans of the demonstration have one channel")
-    sites, apart = evaluation.comparison.sites or [], {}
+    apart = {}
     for condition in evaluation.comparison.conditions:
-        apart[condition.name] = distance_between_sites(condition.quantiles, sites)
+        if condition.tissues is None:
+            raise TypeError("the scans of the demonstration have tissue maps")
+        medians = condition.tissues[:, :, 1]
+        wm, gm, _ = medians.mean(axis=0)
+        apart[condition.name] = float(medians.std(axis=0, ddof=1).mean() / abs(wm - gm))
     results = [DemoResult(UNNORMALISED, "", apart[UNNORMALISED], None)]
     for name in reversed(_RUNS):
         found = folder / name / "maps"
@@ -388,7 +392,7 @@ def run_demo(
         spread, error = map(repr, one.recovery) if one.recovery else (None, None)
         typed = f"ndflow cohort {one.options}".rstrip() if one.recovery else None
         rows.append((one.name, spread, repr(one.apart), error, typed))
-    columns = ("condition", "spread", "between_sites", "error", "command")
+    columns = ("condition", "spread", "tissues", "error", "command")
     add_table(first / EVALUATION, "recovery.tsv", columns, rows)
     page = report(first, title=_TITLE, progress=progress)
     return Demonstration(page, tuple(results), *finished[RECOMMENDED])

@@ -274,7 +274,7 @@ def _study_page(
     steps = [record.steps for record in records]
     return _page(
         folder,
-        headline(scans, sites),
+        headline(scans, sites, run.record.agreement),
         entries,
         montage=None if windows is None else montage(scans, previews, windows, flagged),
         populations=populations(scans, target, sites),

@@ -140,11 +140,12 @@ class SiteEntry:
 
 
 class Headline(NamedTuple):
-    """What was achieved: a sentence, and a few (label, value) numbers with a title."""
+    """What was achieved: a sentence; a table, its head first, and what it shows; and details."""
 
     sentence: str
-    numbers: Sequence[tuple[str, str]] = ()
+    table: Sequence[Sequence[str]] = ()
     title: str = ""
+    details: str = ""
 
 
 class Preparation(NamedTuple):

@@ -1,4 +1,4 @@
-"""The densities of a study on its page: how far sites lie apart, in numbers and in pictures.
+"""The densities of a study on its page: how far scans lie apart, in numbers and in pictures.
 
 Aligned and normalised densities are drawn in the same units and with the same axes, for all sites,
 so that they can be compared by eye: the alignment is taken to the mean and standard deviation of
@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ndflow.density.binning import QUANTILE_LEVELS
+from ndflow.evaluation.sites import distance_between_sites, distance_within_sites
 from ndflow.figures.cohort import DensityPanel, density_picture
 from ndflow.figures.style import svg
 from ndflow.methods.base import DensityModel
 from ndflow.reporting.content import Headline, Picture
 from ndflow.reporting.scan_section import ScanSummary
-from ndflow.study.checks import site_distances
+from ndflow.subject.records import Agreement, percent
 from ndflow.values import FloatArray, plural
 
 _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
@@ -26,24 +27,57 @@ _POINTS, _RAW_POINTS = 300, 400  # of a curve; of one of an unnormalised scan
 _DARK = 0.05  # the share of voxels that may lie below a logarithmic axis
 
 
-def headline(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Headline:
-    """Return what was achieved: how far sites lie apart, compared with alignment alone."""
-    quantiles = np.array([list(scan.quantiles.values()) for scan in scans])
-    found = site_distances(quantiles, [scan.scan.site for scan in scans])
-    if found is None:
+def headline(
+    scans: Sequence[ScanSummary], sites: Sequence[str], found: Agreement | None
+) -> Headline:
+    """Return what was achieved: how far tissues lie apart, and in detail, histograms.
+
+    Parameters
+    ----------
+    scans, sites : of the study.
+    found : how far tissues lie apart, if that is known.
+    """
+    if len(scans) < 2:
         return Headline("There is one scan, and nothing to compare it with.")
-    numbers = (found.raw, found.aligned, found.normalised)
-    raw, aligned, result = (f"{number:.3g}" for number in numbers)
-    what, apart, between = (
-        (plural(len(sites), "site"), "apart", "between sites")
-        if len(sites) > 1
-        else (plural(len(scans), "scan"), "from their average", "of scans from their average")
-    )
+    between = f" of {plural(len(sites), 'site')}" if len(sites) > 1 else ""
+    done, details = f"{plural(len(scans), 'scan')}{between}", _details(scans)
+    if found is None:
+        why = "as no tissue maps were used"
+        said = f"{done} were normalised. How far tissues lie apart was not measured, {why}."
+        return Headline(said, details=details)
+    own, zscored, nyul = (mean.replace(" ", "\xa0") for mean in found.means)
+    some = done if found.scans == len(scans) else f"{found.scans} scans with tissue maps"
+    made = " The same tissue maps made the target." if found.own_maps else ""
+    names = ("Normalised", "Z-scored", "Nyúl’s method")
+    spread = (found.normalised, found.zscored, found.nyul)
+    rows = [
+        (name, *(percent(share) for share in part.values()), mean)
+        for name, part, mean in zip(names, spread, found.means, strict=True)
+    ]
     return Headline(
-        f"Histograms of the {what} lie {result} standard deviations {apart}; z-scoring "
-        f"alone leaves {aligned} (unnormalised: {raw}).",
-        [("normalised", result), ("z-scored", aligned), ("unnormalised", raw)],
-        f"Distance {between}, in standard deviations",
+        f"Median tissue intensities of {some} vary by {own} of the gap between GM and WM; "
+        f"z-scoring alone leaves {zscored}, Nyúl’s method {nyul}.{made}",
+        [("", *found.normalised, "Mean"), *rows],
+        "Standard deviation over scans of the median intensity of each tissue, in percent of the "
+        "gap between the medians of GM and WM; less is better.",
+        details,
+    )
+
+
+def _details(scans: Sequence[ScanSummary]) -> str:
+    """Return how far histograms lie apart, and what that is worth."""
+    sites = [scan.site for scan in scans]
+    several = len({*sites}) > 1
+    distance = distance_between_sites if several else distance_within_sites
+    what, apart = ("sites", "apart") if several else ("scans", "from their average")
+    quantiles = np.array([list(scan.quantiles.values()) for scan in scans])
+    raw, aligned, result = (
+        f"{distance(one / one.std(axis=1).mean(), sites):.3g}" for one in quantiles.swapaxes(0, 1)
+    )
+    return (
+        f"Histograms of {what} lie {result} standard deviations {apart} (W1); z-scored {aligned}, "
+        f"unnormalised {raw}. Making histograms equal is not the aim: people differ in how much "
+        f"CSF, GM and WM they have, so this distance may rise while tissues come closer together."
     )
 
 

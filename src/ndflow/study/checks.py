@@ -1,4 +1,4 @@
-"""What shows when the scans of a study are compared: doubts about scans, and distances of sites.
+"""What shows when the scans of a study are compared: doubts, and how far tissues lie apart.
 
 Whether the tissue maps of all sites were made in the same way, judged by tissue proportions.
 
@@ -30,18 +30,18 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.density.mixture import marginal
-from ndflow.evaluation.sites import distance_between_sites, distance_within_sites
 from ndflow.image.mask import AUTO
 from ndflow.image.mask_doubts import NO_MASK, TOO_SMALL, TOO_WIDE
 from ndflow.image.subject import Subject
+from ndflow.methods.baselines import landmark_levels, through_points
+from ndflow.options import Options
 from ndflow.population import TISSUES
 from ndflow.subject.doubts import FEWEST, far_from, image_doubts, unlike_others
-from ndflow.subject.records import ScanModel
+from ndflow.subject.records import Agreement, ScanModel
 from ndflow.transport import IntensityMap, align
 from ndflow.values import Doubt, FloatArray, listed, plural
 
@@ -296,67 +296,67 @@ def _labeller_doubt(
     return Doubt(OTHER_LABELS, text, hint)
 
 
-# ── how far apart sites are ───────────────────────────────────────────────────────────────────────
-# How far apart the sites of a study are: unnormalised, aligned, and normalised.
+# ── how far apart tissues are ─────────────────────────────────────────────────────────────────────
+# How far the median intensities of tissues lie apart between scans.
 #
-# Models and intensity maps are enough, no image is read: the result of a scan has the quantiles
-# ``f(Q(p))``, where Q are those of its histogram and f is its map. Distances are in standard
-# deviations of a scan under the same condition.
+# An increasing map takes the median of a tissue to that of the result, so models and maps are
+# enough, and no image is read. For comparison the same scans are z-scored, and brought to their
+# mean percentiles by Nyúl's method. There is no such measure without tissue maps: positions of GM
+# and WM in the density of a scan are too uncertain (experiments/agreement_study.py).
 
 NO_SITE = "(no site)"
 
-ScanQuantiles = NDArray[np.float32]  # (3, 199), in the order of `SiteDistances`
 
-
-class SiteDistances(NamedTuple):
-    """How far apart sites are; where there is one site, how far its scans are from their average.
+class Medians(NamedTuple):
+    """The medians of the tissues of a scan, (3,).
 
     Attributes
     ----------
-    between_sites : whether there are several sites.
-    raw, aligned, normalised : the distance of the unnormalised scans, of the same scans aligned in
-        mean and standard deviation, and of the results.
+    normalised, aligned : in the result, and after z-scoring.
+    percentiles : the landmarks of Nyúl's method, after z-scoring.
     """
 
-    between_sites: bool
-    raw: float
-    aligned: float
-    normalised: float
+    normalised: FloatArray
+    aligned: FloatArray
+    percentiles: FloatArray
 
 
-def scan_quantiles(model: ScanModel, imap: IntensityMap) -> ScanQuantiles:
-    """Return the quantiles of a scan: unnormalised, aligned, and normalised.
+def scan_medians(model: ScanModel, imap: IntensityMap) -> Medians | None:
+    """Return the medians of the tissues of a scan; None where they are not known.
 
     Parameters
     ----------
     model : its density.
     imap : its map.
     """
-    saved = model.quantiles
-    raw = model.mixture.quantile(QUANTILE_LEVELS) if saved is None else np.array(saved)
-    return np.array([raw, align(model.mixture)(raw), imap(raw)], np.float32)
+    if model.tissues is None:
+        return None
+    raw = np.array([float(one.quantile(0.5)) for one in model.tissues.densities])
+    levels, saved = landmark_levels(Options.landmarks), model.quantiles
+    marks = np.interp(levels, QUANTILE_LEVELS, saved) if saved else model.mixture.quantile(levels)
+    aligned = align(model.mixture)
+    return Medians(imap(raw), aligned(raw), aligned(marks))
 
 
-def site_distances(
-    quantiles: Sequence[ScanQuantiles] | FloatArray, sites: Sequence[str | None]
-) -> SiteDistances | None:
-    """Return how far apart sites are under each condition.
+def agreement(scans: Sequence[Medians], *, own_maps: bool) -> Agreement | None:
+    """Return how far tissues lie apart; None of fewer than two scans, or of one tissue.
 
     Parameters
     ----------
-    quantiles : (scans, 3, 199), of each scan, see `scan_quantiles`.
-    sites : the site of each scan.
-
-    Returns
-    -------
-    SiteDistances or None
-        None where there are fewer than two scans, and so nothing to compare.
+    scans : those with tissue maps.
+    own_maps : see `Agreement`.
     """
-    if len(sites) < 2:
+    if len(scans) < 2:
         return None
-    names = [site or NO_SITE for site in sites]
-    several = len(set(names)) > 1
-    distance = distance_between_sites if several else distance_within_sites
-    given = np.asarray(quantiles, np.float64)
-    apart = [distance(one / one.std(axis=1).mean(), names) for one in given.swapaxes(0, 1)]
-    return SiteDistances(several, *apart)
+    normalised, aligned, marks = (np.array(part) for part in zip(*scans, strict=True))
+    usual = marks.mean(axis=0)
+    pairs = zip(marks, aligned, strict=True)
+    nyul = np.array([through_points(own, usual)(medians) for own, medians in pairs])
+    spread = []
+    for medians in (normalised, aligned, nyul):
+        _, gm, wm = medians.mean(axis=0)
+        if gm == wm:  # maps that are the same
+            return None
+        shares = medians.std(axis=0, ddof=1) / abs(wm - gm)
+        spread.append(dict(zip(TISSUES, shares.tolist(), strict=True)))
+    return Agreement(len(scans), own_maps, *spread)

@@ -26,7 +26,7 @@ from ndflow.options import Options, Preparing, TissueSource
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.brain import deepbet_version, is_other_contrast
 from ndflow.study import bids_names, manifest, references, table
-from ndflow.study.checks import SiteDistances, doubt_counts
+from ndflow.study.checks import agreement, doubt_counts
 from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
 from ndflow.study.prepare_step import (
     ALIGNED,
@@ -42,7 +42,7 @@ from ndflow.study.scan_steps import FitStep, NormaliseStep, lacks_tissue_maps
 from ndflow.study.steps import NEW, Done, Pass, Step, check_readable, look, refuse_changed, run_step
 from ndflow.study.tasks import Failure, Progress, Silent, check_jobs, record_failures
 from ndflow.subject.presets import Choices, PresetRecord
-from ndflow.subject.records import StudyRecord
+from ndflow.subject.records import Agreement, StudyRecord
 from ndflow.subject.target import full_name, is_builtin
 from ndflow.subject.voxels import check_found_mask
 from ndflow.values import Doubt
@@ -107,7 +107,7 @@ class Summary(NamedTuple):
     done, kept : scans that were normalised (or prepared), and those of them that had been before.
     failures : of the others.
     doubts_of : what to check by eye, by the name of the scan.
-    distances : how far apart the sites are, before and after; None of fewer than two scans.
+    agreement : how far tissues lie apart between scans; None where that is not known.
     prepared : how the preparation ended that came first, if there was one.
     of_study : what is doubtful about the study as a whole, such as its tissue maps.
     preset : what the preset decided, and why; None for a method without presets.
@@ -119,7 +119,7 @@ class Summary(NamedTuple):
     kept: int
     failures: list[Failure]
     doubts_of: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
-    distances: SiteDistances | None = None
+    agreement: Agreement | None = None
     prepared: Summary | None = None
     of_study: tuple[Doubt, ...] = ()
     preset: PresetRecord | None = None
@@ -387,12 +387,14 @@ class _Run:
         doubts = last.all_doubts()
         for name, own in self.prepared.doubts_of.items() if self.prepared else ():
             doubts[name] = (*own, *doubts.get(name, ()))
+        medians = [one.medians for one in last.done.values() if one.medians is not None]
+        tissues = None if found is None else found.common.tissues
         summary = Summary(
             len(last.done),
             last.kept,
             self.failures,
             doubts,
-            last.distances(),
+            agreement(medians, own_maps=tissues is not None and tissues.source == "maps"),
             self.prepared,
             () if found is None else found.of_study,
             decided.preset if preparing or not study.only_fits else None,
@@ -426,7 +428,7 @@ class _Run:
         if news:
             manifest.remove_unchanged(folder, [REPORT])
         outcome: dict[str, Any] = {"doubts": summary.doubts_of, "of_study": summary.of_study}
-        outcome["balance"] = dict(summary.balance)
+        outcome |= {"balance": dict(summary.balance), "agreement": summary.agreement}
         if found is not None:
             outcome |= {"inputs": found.read, "made_from": found.made_from}
         outputs = {name: sha256_of(folder / name) for name in names}

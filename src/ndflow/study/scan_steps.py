@@ -24,7 +24,7 @@ from ndflow.methods.modes import Goal
 from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options
 from ndflow.preparation.brain import deepbet_version
-from ndflow.study.checks import scan_quantiles
+from ndflow.study.checks import scan_medians
 from ndflow.study.plan import Study
 from ndflow.study.steps import Done, Key, Payload, Step, content_of
 from ndflow.subject.fit import fit_voxels
@@ -202,8 +202,7 @@ class NormaliseStep(Step):
     def _compared(self, done: Done, scan: Subject, imap: IntensityMap) -> Done:
         """Return what became of a scan, with what is compared between scans."""
         model = self._model(scan)
-        quantiles = scan_quantiles(model, imap) if len(scan.images) == 1 else None
-        return done._replace(content=(), site=scan.site, quantiles=quantiles)
+        return done._replace(content=(), medians=scan_medians(model, imap))
 
     def make(self, scan: Subject) -> Done:
         """Find the map of the scan, and write its images."""

@@ -22,8 +22,7 @@ from ndflow.errors import FileError
 from ndflow.files.model_files import not_ours, outputs_in, outputs_of, read_model, unlisted
 from ndflow.files.stream import contents, fingerprint_of, hashes, open_file, sha256_of
 from ndflow.image.subject import Subject
-from ndflow.study import checks
-from ndflow.study.checks import ScanQuantiles, SiteDistances
+from ndflow.study.checks import Medians
 from ndflow.study.plan import Study
 from ndflow.study.tasks import Failure, Outcome, Progress, Task, failed, run_each
 from ndflow.subject.records import ScanModel
@@ -64,7 +63,7 @@ class Done(NamedTuple):
     kept : whether they had been made before.
     warnings, doubts : for the user; and what to check by eye.
     content : the hashes of its images, to find scans that are the same.
-    site, quantiles : where it was scanned, and the result; to compare sites.
+    medians : of its tissues, to be compared between the scans of a study.
     model : the density, if that was read.
     """
 
@@ -72,8 +71,7 @@ class Done(NamedTuple):
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     content: tuple[str, ...] = ()
-    site: str | None = None
-    quantiles: ScanQuantiles | None = None
+    medians: Medians | None = None
     model: ScanModel | None = None
 
 
@@ -252,12 +250,6 @@ class Pass:
     def all_doubts(self) -> dict[str, tuple[Doubt, ...]]:
         """Return the doubts about scans that have given rise to any."""
         return {name: one.doubts for name, one in self.done.items() if one.doubts}
-
-    def distances(self) -> SiteDistances | None:
-        """Return how far apart the sites are, before and after; None of fewer than two scans."""
-        known = [one for one in self.done.values() if one.quantiles is not None]
-        quantiles = [one.quantiles for one in known if one.quantiles is not None]
-        return checks.site_distances(quantiles, [one.site for one in known])
 
 
 def run_step(

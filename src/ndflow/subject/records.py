@@ -241,6 +241,36 @@ class MapRecord(FileRecord):
 
 
 @dataclass(frozen=True)
+class Agreement(Record):
+    """How far the median intensities of tissues lie apart between scans.
+
+    Attributes
+    ----------
+    scans : how many have tissue probability maps.
+    own_maps : whether these maps also made what scans were brought to.
+    normalised, zscored, nyul : the standard deviation over scans of the median of each tissue, in
+        units of the gap between GM and WM: normalised, z-scored, and after Nyúl's method.
+    """
+
+    scans: int
+    own_maps: bool
+    normalised: dict[str, float]
+    zscored: dict[str, float]
+    nyul: dict[str, float]
+
+    @property
+    def means(self) -> tuple[str, ...]:
+        """The mean over tissues, in words: normalised, z-scored, and after Nyúl's method."""
+        parts = (self.normalised, self.zscored, self.nyul)
+        return tuple(percent(sum(one.values()) / len(one)) for one in parts)
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with two digits."""
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+
+
+@dataclass(frozen=True)
 class StudyRecord(FileRecord):
     """What was run in a folder, and how it ended.
 
@@ -260,6 +290,7 @@ class StudyRecord(FileRecord):
     done, failed : how many scans of each step, by its name; and how many failed.
     doubts, of_study : what to check by eye, by the name of the scan; and about the whole study.
     balance : what the weights of each site achieve, if scans are weighted.
+    agreement : how far tissues lie apart between scans, where tissue maps were used.
     made_from : the hash of all that the references were made from; None in older studies.
     """
 
@@ -282,6 +313,7 @@ class StudyRecord(FileRecord):
     of_study: tuple[Doubt, ...] = ()
     preset: PresetRecord | None = None
     balance: dict[str, SiteBalance] = field(default_factory=dict)
+    agreement: Agreement | None = None
     made_from: str | None = None
 
     @property

@@ -64,14 +64,15 @@ def demo(
 
 def _table(done: Demonstration, folder: Path) -> list[str]:
     """Return what was simulated, how each method did, and how to read it."""
+    from ndflow.subject.records import percent
     from ndflow.values import plural
 
-    rows = [("", "spread", "between sites", "options of ndflow cohort")]
+    rows = [("", "spread", "tissues", "options of ndflow cohort")]
     for one in done.results:
         spread, options = "–", ""
         if one.recovery:
             spread, options = f"{one.recovery.spread:.3f}", one.options or "(none: the default)"
-        rows.append((one.name, spread, f"{one.apart:.3f}", options))
+        rows.append((one.name, spread, percent(one.apart), options))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [
         f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip()
@@ -82,10 +83,11 @@ def _table(done: Demonstration, folder: Path) -> list[str]:
         "",
         *lines,
         "",
-        "spread: where all scans show the same value, by how much their true intensities differ.",
-        "between sites: the distance (W1) of their histograms. Both in standard deviations; less",
-        "is better. The tissue maps of auto are those that the scans were made from, better than",
-        "any real ones; auto-without-maps was given none.",
+        "spread: where all scans show the same value, by how much their true intensities differ,",
+        "in standard deviations; tissues: by how much the median intensities of CSF, GM and WM",
+        "vary between scans, in percent of the gap between GM and WM. Less is better. The tissue",
+        "maps of auto are those that the scans were made from, better than any real ones;",
+        "auto-without-maps was given none.",
     ]
 
 
