@@ -150,7 +150,7 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
             "scans": _scans(summary, "done", renewed=page.renewed),
             "sites": sites,
             "preset": preset,
-            "agreement": _agreement(summary.agreement),
+            "agreement": _agreement(summary.agreement) if summary.done > 1 else None,
             "flagged": flagged,
             "report": report,
         }
@@ -220,7 +220,7 @@ def some(names: Sequence[str]) -> str:
 
 def _agreement(found: Agreement | None) -> str:
     if found is None:
-        return "not measured: tissue maps were used for fewer than two scans"
+        return "not measured, as no tissue maps were used"
     own, zscored, nyul = found.means
     made = "; the same tissue maps made the target" if found.own_maps else ""
     spread = f"median tissue intensities vary by {own} of the GM–WM gap"
