@@ -1,4 +1,4 @@
-"""Can positions of GM and WM without tissue maps judge methods? The table of docs/reference.
+"""Can positions of GM and WM without tissue maps judge methods? docs/reference/evaluation.md.
 
     python experiments/agreement_study.py COHORT [WORLDS]
 
@@ -13,7 +13,7 @@ mean of both tissues, in units of the mean gap. A good candidate ranks them
   as well as medians from true tissue maps do.
 
 Candidates were compared on every other scan and on worlds with even seeds, and are reported on the
-others. Numbers are Spearman's rank correlations over methods, medians over WORLDS (8) worlds.
+others. Numbers are Spearman's rank correlations over methods, medians over WORLDS (6) worlds.
 *Error* is the standard deviation of ``position − median`` within sites, mean of both tissues, in
 units of the gap, and *shown* the number that a user would see for the default, z-scoring and Nyúl.
 """
@@ -261,7 +261,7 @@ def error(scans: Scans, places: np.ndarray, some: np.ndarray) -> float:
 
 def main() -> None:
     """Run."""
-    cohort, count = cohort_scans(Path(sys.argv[1])), int((*sys.argv, "8")[2])
+    cohort, count = cohort_scans(Path(sys.argv[1])), int((*sys.argv, "6")[2])
     site = np.array(cohort.sites)
     groups = {"all": site != "", **{name: site == name for name in sorted({*cohort.sites})}}
     known = {"medians of CSF, GM and WM": slice(None), "of GM and WM": slice(1, None)}
