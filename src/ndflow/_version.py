@@ -11,7 +11,7 @@ __version__ = "0.2.0"
 RESULTS = 4
 
 # The same for prepared scans: masks, bias fields and tissue maps, which take longer to make again.
-PREPARATIONS = 4
+PREPARATIONS = 5
 
 
 def installing(extra: str) -> str:
