@@ -30,7 +30,6 @@ from study_results import (
     Spread,
     age_effects,
     balanced_accuracy,
-    cells_table,
     estimates,
     intervals,
     mean_sd,
@@ -182,7 +181,6 @@ def results(folder: Path, people: Table) -> dict[str, object]:
     by_age = age_effects(found, age, sites)
     return {
         "tissues": Columns(rows, of_tissues),
-        "cells": cells_table(spread),
         "bright_csf": quoted(over(estimates(bright, mean_sd, sites), "affine"), 2),
         "than_affine": {name: spread.counted(name, "affine") for name in RUNS},
         "than_nyul": {name: spread.counted(name, "nyul") for name in RUNS},

@@ -197,17 +197,6 @@ class Columns(dict[str, Quoted]):
         return markdown(["", *self], cells)
 
 
-def cells_table(spread: Spread) -> Columns:
-    """Return the standard deviations, bold where significantly smaller than with affine."""
-    parts: dict[str, Quoted] = {cell: {} for cell in CELLS}
-    for name, cells in spread.cells.items():
-        p = spread.tested(name, "affine") if name != "affine" else [1.0] * len(CELLS)
-        for cell, values, one in zip(CELLS, cells.T, p, strict=True):
-            sd = text(float(values.std(ddof=1)), 3)
-            parts[cell][name] = f"**{sd}**" if one < LIKELY else sd
-    return Columns(list(spread.cells), parts)
-
-
 def tissues_table(cells: Mapping[str, Floats], sd: Estimates, rows: Sequence[str]) -> Columns:
     """Return the mean standard deviation of the quartiles of each tissue, and of all.
 
