@@ -56,6 +56,8 @@ def normalised(cohort: Path, names: list[str], folder: Path) -> dict[str, np.nda
     (folder / "study.tsv").write_text("\n".join(lines) + "\n")
     words = ["cohort", str(folder / "study.tsv"), str(folder / "out"), "--quiet"]
     subprocess.run([sys.executable, "-m", "ndflow", *words], check=True)
+    words = ["report", str(folder / "out"), "--title", "NSK and UCLA"]
+    subprocess.run([sys.executable, "-m", "ndflow", *words], check=True)
     screenshot(folder / "out" / "report.html", folder / "page.png")
     save(Image.open(folder / "page.png").convert("RGB"), FIGURE.with_name("report.png"))
     return {name: voxels(folder / "out" / "images" / f"{name}_T1w.nii.gz") for name in names}

@@ -2,7 +2,7 @@
 
     python experiments/draw_tutorial.py FOLDER
 
-FOLDER holds `raw`, `prepared` and `study`, as the commands of the tutorial leave them (simulated
+FOLDER holds `raw`, `prepared` and `study`, as steps 1 to 4 of the tutorial leave them (simulated
 scans, never real ones). Needs the extra `report`, and chromium for the page. Writes
 docs/figures/tutorial-*.png, each below 300 kB.
 """
