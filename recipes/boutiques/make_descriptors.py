@@ -40,7 +40,7 @@ STRINGS = (
     "TISSUE=FILE",
 )
 SAME_AS = {"REFERENCE": "FILE|builtin:T1w", "TARGET": "FILE|builtin:T1w"}
-IMAGES = [".nii.gz", ".nii", ".hdr", ".img", ".mgz", ".mgh"]
+IMAGES = [".nii.gz", ".nii", ".mgz", ".mgh"]
 
 # For each command, what it writes: id, name, path, and whether it may be absent.
 OUTPUTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {

@@ -37,7 +37,7 @@ from nipype.interfaces.base import (
 
 __all__ = ["Fit", "Normalise", "Reference", "normalising_workflow"]
 
-ENDINGS = (".nii.gz", ".nii", ".mgz", ".mgh", ".hdr", ".img")
+ENDINGS = (".nii.gz", ".nii", ".mgz", ".mgh")
 COLUMNS = ("image", "mask", "lesion", "csf", "gm", "wm")  # of the table, that name files
 
 
