@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 
 import ndflow
 from ndflow.figures import style
-from ndflow.figures import style as export
 from ndflow.population import TissueModel
 from ndflow.transport import Flow
 
@@ -160,9 +159,9 @@ def draw_proportions() -> Figure:
 
 
 DRAWN = {
-    "method-flow.svg": lambda: export.svg(draw_flow()),
-    "method-averages.svg": lambda: export.svg(draw_averages()),
-    "method-proportions.svg": lambda: export.svg(draw_proportions()),
+    "method-flow.svg": lambda: style.svg(draw_flow()),
+    "method-averages.svg": lambda: style.svg(draw_averages()),
+    "method-proportions.svg": lambda: style.svg(draw_proportions()),
 }
 
 
