@@ -27,9 +27,6 @@ from ndflow.reporting.content import (
 )
 from ndflow.values import Doubt
 
-# Names of sites and subjects that must not become markup.
-SCRIPT = "<script>alert(1)</script>"
-QUOTED = """o'x"y"><b>&amp;"""
 CURVES = ("x", "histogram", "mixture", "map", "alignment", "y", "result", "target")  # of a scan
 _VOID = {"meta", "link", "br", "input", "img"}  # elements that have no end tag
 
