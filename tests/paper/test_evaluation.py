@@ -18,6 +18,7 @@ RUNS = {
     "individual": CHOSEN,
     "site": (*CHOSEN, "--mode", "site"),
     "nyul": ("--method", "nyul"),
+    "average": (*CHOSEN, "--proportions", "average"),
 }
 
 Tables = dict[str, list[dict[str, str]]]
@@ -56,6 +57,14 @@ def test_tissues_look_more_alike_than_after_the_alignment(tables: Tables) -> Non
         ours, affine = (cells[way, tissue, "2"] for way in ("individual", "affine"))
         assert float(ours["sd"]) < float(affine["sd"])
         assert float(ours["relative_sd"]) < float(affine["relative_sd"])
+
+
+def test_in_their_own_proportions_tissues_are_twice_as_alike(tables: Tables) -> None:
+    own, average = (
+        sum(float(cell["sd"]) for cell in tables["tissue"] if cell["condition"] == way)
+        for way in ("individual", "average")
+    )
+    assert own < 0.5 * average
 
 
 def test_histograms_fit_better_than_after_nyul_by_smoother_maps(tables: Tables) -> None:
