@@ -29,6 +29,11 @@ class Ran(NamedTuple):
         return [line for line in self.err.splitlines() if line.startswith("error: ")]
 
     @property
+    def summary(self) -> dict[str, str]:
+        """The lines that begin with a label, by their labels."""
+        return dict(line.split(maxsplit=1) for line in self.out.splitlines())
+
+    @property
     def well(self) -> bool:
         """Whether it did its work, said so, and had nothing else to say."""
         return self.code == 0 and self.err == "" and self.out.startswith("wrote ")

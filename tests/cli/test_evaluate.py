@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from commands import Run
-from studies import SiteStudy, contents, read_json, read_tsv, write_tsv
+from studies import contents, read_json, read_tsv
 
 QUICK = ("--trees", 2, "--permutations", 0)
 NAMES = [f"s{number}" for number in range(6)]
@@ -45,22 +45,6 @@ def test_tables_figures_and_record_are_written_and_reproducible(
     again = {name: part for name, part in contents(folder).items() if name != "evaluation.json"}
     assert again.pop("mine.txt") == b"precious"
     assert again == {name: first[name] for name in again}
-
-
-def test_studies_are_compared_on_their_common_scans(
-    run: Run, study: SiteStudy, tmp_path: Path, unseen: None
-) -> None:
-    table = write_tsv(study.folder / "fewer.tsv", study.rows[1:])
-    assert run("cohort", table, tmp_path / "nyul", "--method", "nyul", "-q").code == 0
-    both = (study.folder / "out", tmp_path / "nyul")
-    ran = run("evaluate", *both, "-o", tmp_path / "e", *QUICK)
-    assert ran.code == 0
-    assert ran.out.startswith("nyul, compared with out\n")
-    assert "2 more comparisons" in ran.out
-    assert len(ran.out.splitlines()) <= 36
-    rows = read_tsv(tmp_path / "e" / "fitness_scans.tsv")
-    assert {row["condition"] for row in rows} == {"unnormalised", "affine", "out", "nyul"}
-    assert {row["scan"] for row in rows} == {*NAMES[1:]}
 
 
 def test_scans_that_fail_are_named_and_the_others_are_compared(

@@ -162,7 +162,7 @@ def test_odd_file_names_work_in_any_locale(desk: Desk, process: Run) -> None:
 TWO_LEVEL = ("--mode", "two-level", "--proportions", "tissue")
 
 
-@pytest.mark.parametrize("command", ["cohort", "evaluate", "report"])
+@pytest.mark.parametrize("command", ["cohort", "evaluate", "report", "verify"])
 def test_a_study_at_work_is_neither_read_nor_written(
     run: Run, study: SiteStudy, out: Path, command: str
 ) -> None:

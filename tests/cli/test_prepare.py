@@ -75,10 +75,6 @@ def desk(undisturbed: Desk, tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def labelled(out: str) -> dict[str, str]:
-    return dict(line.split(maxsplit=1) for line in out.splitlines())
-
-
 def test_every_scan_becomes_an_image_and_a_mask_on_its_own_grid(undisturbed: Desk) -> None:
     for number, (name, output) in enumerate(NAMES.items()):
         raw, made = (nibabel.load(undisturbed.folder / one) for one in (name, f"out/{output}"))
@@ -184,13 +180,13 @@ def test_a_study_prepares_its_scans_first_and_resumes_through_both(run: Run, des
     assert not out.exists()
     ran = run(*words)
     assert ran.code == 0, ran.err
-    assert labelled(ran.out)["prepared"].startswith("3 done (0 kept from an earlier run), 0 failed")
+    assert ran.summary["prepared"].startswith("3 done (0 kept from an earlier run), 0 failed")
     assert read_json(out / "provenance.json")["done"]["prepare"] == 3
     for row in read_tsv(out / "scans.tsv"):
         assert row["image"].startswith("prepared/sub-")  # relative: the folder can be moved
         assert (out / row["mask"]).exists()
     before = contents(out)
-    shown = labelled(run(*words).out)
+    shown = run(*words).summary
     assert shown["prepared"] == "3 done (3 kept from an earlier run), 0 failed: nothing to do"
     assert shown["scans"] == "3 done (3 kept from an earlier run), 0 failed: nothing to do"
     assert contents(out) == before
@@ -210,7 +206,7 @@ def test_failures_of_the_preparation_and_of_the_study_are_listed_together(
     assert ran.code == 1
     stages = {row["scan"]: row["stage"] for row in read_tsv(desk.out / "failures.tsv")}
     assert stages == {"second scan": "prepare", "sub-03_T1w": "fit"}
-    assert labelled(ran.out)["scans"] == "1 done (0 kept from an earlier run), 2 failed"
+    assert ran.summary["scans"] == "1 done (0 kept from an earlier run), 2 failed"
     assert len(read_tsv(desk.out / "prepared" / "study.tsv")) == 2
     assert not [*(desk.out / "prepared" / "sub-secondscan").rglob("*.*")]
     record = read_json(desk.out / "provenance.json")
@@ -234,10 +230,10 @@ def test_a_dataset_is_prepared_by_participants_and_then_as_a_group(
         words = ("participant", "--participant-label", *labels, *steps)
         ran = run("bids", dataset, out, *words)
         assert ran.code == 0, ran.err
-        assert labelled(ran.out)["prepared"].startswith(f"{len(labels)} done (0 kept")
+        assert ran.summary["prepared"].startswith(f"{len(labels)} done (0 kept")
     ran = run("bids", dataset, out, "group", *steps)
     assert ran.code == 0, ran.err
-    assert labelled(ran.out)["prepared"].startswith("3 done (3 kept")
+    assert ran.summary["prepared"].startswith("3 done (3 kept")
     listed = [row["subject"] for row in read_tsv(out / "prepared/study.tsv")]
     assert listed == ["sub-0", "sub-1", "sub-2"]
     sidecar = read_json(out / "sub-0/anat/sub-0_desc-ndflow_T1w.json")

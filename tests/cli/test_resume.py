@@ -147,34 +147,17 @@ def walk(folder: Path) -> Iterator[Path]:
         yield from (Path(where, name) for name in names)
 
 
-@pytest.mark.parametrize(("jobs", "moments"), [(1, [4, 13]), (2, [4])])
-def test_a_run_that_was_killed_resumes_where_it_left_off(
-    run: Run, undisturbed: Desk, tmp_path: Path, jobs: int, moments: list[int]
-) -> None:
-    expected = results_of(undisturbed.folder / "site")
-    stopped = 0
-    for moment in moments:
-        out = tmp_path / f"out{moment}"
-        words = undisturbed.words("-j", jobs, out=out)
-        with started(words, env=os.environ | {"JOBLIB_TEMP_FOLDER": str(tmp_path)}) as child:
-            wait_for(child, out, moment)
-            time.sleep(0.001 * (moment % 4))
-            os.killpg(child.pid, signal.SIGKILL)
-        wait_until(lambda: not alive(child.pid))  # on a busy machine, workers outlive their parent
-        stopped += child.returncode == -signal.SIGKILL
-        assert run(*words[:-2]).code == 0
-        assert results_of(out) == expected, f"killed when there were {moment} files"
-    assert stopped  # a run may finish before it is killed, but rarely
-
-
 @pytest.mark.parametrize(
-    ("number", "code", "word", "jobs"),
+    ("number", "code", "word", "jobs", "moment"),
     [
-        (signal.SIGINT, 130, "interrupted", 2),
-        (signal.SIGTERM, 143, "terminated", 1),
+        (signal.SIGINT, 130, "interrupted", 2, 5),
+        (signal.SIGTERM, 143, "terminated", 1, 5),
+        (signal.SIGKILL, -9, "", 1, 4),
+        (signal.SIGKILL, -9, "", 1, 13),
+        (signal.SIGKILL, -9, "", 2, 4),
     ],
 )
-def test_a_run_that_is_stopped_says_how_to_resume(
+def test_a_run_that_was_stopped_resumes_where_it_left_off(
     run: Run,
     undisturbed: Desk,
     tmp_path: Path,
@@ -182,20 +165,22 @@ def test_a_run_that_is_stopped_says_how_to_resume(
     code: int,
     word: str,
     jobs: int,
+    moment: int,
 ) -> None:
     out = tmp_path / "out"
     words = undisturbed.words("-j", jobs, out=out)
-    with started(words) as child:
-        wait_for(child, out, 5)
+    with started(words, env=os.environ | {"JOBLIB_TEMP_FOLDER": str(tmp_path)}) as child:
+        wait_for(child, out, moment)
         os.killpg(child.pid, number)  # as a terminal does with Ctrl-C
         _, err = child.communicate(timeout=60)
+    wait_until(lambda: not alive(child.pid))  # on a busy machine, workers outlive their parent
     assert child.returncode == code, err
-    assert not list(out.rglob("*.tmp"))
+    if word:
+        assert not list(out.rglob("*.tmp"))
+        assert len(err.splitlines()) == 1
+        assert re.match(f"error: {word}; .*the same (command )?again", err)
     assert run(*words[:-2]).code == 0
     assert results_of(out) == results_of(undisturbed.folder / "site")
-    assert len(err.splitlines()) == 1
-    assert err.startswith(f"error: {word}; ")
-    assert re.search("the same (command )?again", err)
 
 
 def test_a_dry_run_says_what_a_run_does(run: Run, desk: Desk) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from channel_phantoms import NAMES, Desk, words
-from commands import Run, measured, needs_proc, typed
+from commands import Run, measured, needs_proc
 from deepbet_stand_in import StandIn
 from one_scan import OTHER, SCAN, TARGET, fitted
 from pages import ReportPage
@@ -237,17 +237,9 @@ def test_a_single_scan_is_brought_to_the_built_in_reference(
 # ── channels of one subject ──────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(scope="module")
-def made(subject: Desk, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The subject, normalised jointly."""
-    folder = tmp_path_factory.mktemp("joint") / "made"
-    typed("normalise", *subject.words, "--joint", "--to", subject.joint, "-o", folder, "-q")
-    return folder
-
-
-def test_any_of_the_sidecars_undoes_a_joint_map(
-    run: Run, subject: Desk, made: Path, tmp_path: Path
-) -> None:
+def test_any_of_the_sidecars_undoes_a_joint_map(run: Run, subject: Desk, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    assert run("normalise", *subject.words, "--joint", "--to", subject.joint, "-o", made).code == 0
     results = {name: made / file.name for name, file in subject.files.items()}
     for name in NAMES:
         sidecar, own = made / f"0_{name}.json", tmp_path / name

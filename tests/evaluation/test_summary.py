@@ -31,21 +31,3 @@ def test_a_verdict_says_each_change_with_its_interval(comparison: Comparison) ->
     assert "age–WM" in text
     assert "--covariate" not in text
     assert "add --covariate" in " ".join(said(comparison).split())
-
-
-def test_further_runs_are_compared_with_the_first_before_all_with_z_scoring(
-    comparison: Comparison,
-) -> None:
-    raw, affine, run = comparison.conditions
-    second, third = (replace(run, name=name) for name in ("second", "third"))
-    several = replace(comparison, conditions=[raw, affine, run, second, third])
-    titles = [block.splitlines()[0] for block in said(several).split("\n\n")]
-    pairs = [("second", run.name), ("third", run.name)]
-    pairs += [(name, "z-scoring") for name in (run.name, "second", "third")]
-    assert titles == [f"{one}, compared with {other}" for one, other in pairs]
-    (same,) = (
-        row
-        for row in tables(several)["changes"]
-        if (row["condition"], row["against"], row["measure"]) == ("second", run.name, "within")
-    )
-    assert (same["change"], same["change_low"], same["change_high"]) == (1, 1, 1)

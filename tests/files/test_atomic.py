@@ -1,5 +1,6 @@
 """Files appear complete or not at all, none is lost, and one run at a time writes to a folder."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -132,12 +133,16 @@ def test_the_next_writer_cleans_up_after_a_killed_one(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["other", "out"]
 
 
-def test_a_full_disc_is_reported(small_disc: Path) -> None:
-    write(small_disc / "out", b"old")
+def test_a_full_disc_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write(tmp_path / "out", b"old")
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(FileError, match="the disc is full; make room"):
-        write(small_disc / "out", bytes(3 << 20), force=True)
-    assert (small_disc / "out").read_bytes() == b"old"
-    assert listing(small_disc) == ["out"]
+        write(tmp_path / "out", force=True)
+    assert (tmp_path / "out").read_bytes() == b"old"
+    assert listing(tmp_path) == ["out"]
 
 
 # ── locks on folders ──────────────────────────────────────────────────────────────────────────────

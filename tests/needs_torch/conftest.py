@@ -7,10 +7,23 @@ import os
 from importlib import util
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+from phantoms import head, radii
 
 if util.find_spec("deepbet") is None or util.find_spec("torch") is None:
     collect_ignore_glob = ["test_*.py"]
+
+
+SHAPE = (24, 22, 20)
+
+
+def voxels(seed: int = 0) -> NDArray[np.float32]:
+    """Return a head of 32-bit floats, with a few zeros inside its brain mask."""
+    generator = np.random.default_rng(seed)
+    scan = head(seed, shape=SHAPE) + generator.random(SHAPE)
+    return np.where(radii(SHAPE) < 1, scan * (generator.random(SHAPE) > 0.001), 0).astype("f4")
 
 
 @pytest.fixture(scope="session")

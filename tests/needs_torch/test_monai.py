@@ -16,23 +16,16 @@ from monai.data import (
     set_track_meta,
 )
 from monai.transforms import Compose, EnsureTyped, Flip, Flipd, Invertd, Rotate90d
-from phantoms import AFFINE, head, radii
+from needs_torch.conftest import SHAPE, voxels
+from phantoms import AFFINE, radii
 
 import ndflow
 from ndflow.errors import InvalidValueError
 from ndflow.integrations.monai import NDFlow, NDFlowd
 
-SHAPE = (24, 22, 20)
 BRAIN = radii(SHAPE) < 0.9
 REFERENCE = "builtin:T1w"
 OTHER = ndflow.GaussianMixture([0.5, 0.5], [100.0, 300.0], [1 / 900, 1 / 900])
-
-
-def voxels(seed: int = 0) -> np.ndarray[Any, Any]:
-    """Return a head of 32-bit floats, with a few zeros inside its brain mask."""
-    generator = np.random.default_rng(seed)
-    scan = head(seed, shape=SHAPE) + generator.random(SHAPE)
-    return np.where(radii(SHAPE) < 1, scan * (generator.random(SHAPE) > 0.001), 0).astype("f4")
 
 
 def image(seed: int = 0) -> MetaTensor:

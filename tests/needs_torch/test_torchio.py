@@ -10,22 +10,15 @@ import numpy as np
 import pytest
 import torch
 import torchio
-from phantoms import head, radii
+from needs_torch.conftest import SHAPE, voxels
+from phantoms import radii
 
 import ndflow
 from ndflow.errors import FileError
 from ndflow.integrations.torchio import MapIntensities, NDFlow
 
-SHAPE = (24, 22, 20)
 BRAIN = radii(SHAPE) < 0.95
 REFERENCE = "builtin:T1w"
-
-
-def voxels(seed: int = 0) -> np.ndarray[Any, Any]:
-    """Return a head of 32-bit floats, with a few zeros inside its brain mask."""
-    generator = np.random.default_rng(seed)
-    scan = head(seed, shape=SHAPE) + generator.random(SHAPE)
-    return np.where(radii(SHAPE) < 1, scan * (generator.random(SHAPE) > 0.001), 0).astype("f4")
 
 
 def subject(seed: int = 0, **more: Any) -> torchio.Subject:

@@ -48,12 +48,6 @@ def test_mixing_is_the_expected_share(mixed):
         assert share == pytest.approx((shares * weight).sum() / weight.sum(), abs=1e-5)
 
 
-def test_shares_of_tissues_sum_to_one():
-    classes = np.random.default_rng(1).dirichlet(np.ones(5), VALUES.size).T
-    shares = CLASSES.tissues(classes, CLASSES.mixing(VALUES))
-    np.testing.assert_allclose(shares.sum(axis=0), 1, rtol=1e-12)
-
-
 def test_priors_follow_the_template():
     template = np.array([[0.0, 0.9], [0.5, 0.05], [0.5, 0.05]])
     priors = class_priors(template)

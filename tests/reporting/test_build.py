@@ -6,13 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import typed
 from pages import ReportPage, report_of
 from phantoms import save
-from studies import SMALL, SiteStudy
+from studies import SITES, SMALL, SiteStudy
 
 import ndflow
-from ndflow.errors import FileError
 from ndflow.study.bids_names import dataset_name
 from ndflow.study.finished import page_is_current
 from ndflow.subject.records import StudyRecord
@@ -34,8 +32,9 @@ def test_the_page_names_all_scans_and_shows_a_sample(out: Path) -> None:
     assert len(page.embedded()) == 3
     assert len(page.viewed()) == 1
     assert page.viewed() <= page.embedded()
-    ndflow.report(out, sample=0, viewer=0)
+    ndflow.report(out, sample=0, viewer=0, title="Mine — <b>")
     assert not report_of(out).embedded()
+    assert report_of(out).texts("h1") == ["Mine — <b>"]
 
 
 def test_the_page_says_what_was_excluded_as_a_lesion_and_outlines_it(tmp_path: Path) -> None:
@@ -72,16 +71,21 @@ def test_a_page_is_called_like_the_dataset_of_its_scans_unless_that_is_of_a_tool
     assert dataset_name([inner / "sub-1/x.nii", tmp_path / "sub-2/x.nii"]) == "raw"
 
 
-def test_a_report_that_was_edited_is_replaced_only_by_force(out: Path) -> None:
-    page = ndflow.report(out, title="Mine — <b>", viewer=0)
-    assert report_of(out).texts("h1") == ["Mine — <b>"]
-    edited = page.read_text("utf-8").replace("</h1>", ", edited</h1>", 1)
-    page.write_text(edited, "utf-8")
-    with pytest.raises(FileError, match="edited since ndflow wrote it"):
-        ndflow.report(out)
-    assert page.read_text("utf-8") == edited
-    typed("report", out, "-q", "--force", "--viewer", 0)
-    assert report_of(out).texts("h1") == ["out"]
+def test_a_study_from_python_has_its_report_unless_it_cannot_be_written(tmp_path: Path) -> None:
+    study = SiteStudy(tmp_path, dict(list(SITES.items())[:1]), per_site=2)
+    table, out = study.table("all"), tmp_path / "out"
+    ndflow.cohort(table, out, report=False)
+    page = out / "report.html"
+    assert not page.exists()
+    page.write_text("of somebody else")
+    with pytest.warns(UserWarning, match=r"not written: .*report\.html"):
+        assert ndflow.cohort(table, out).done == 2
+    assert page.read_text() == "of somebody else"
+    page.unlink()
+    assert ndflow.cohort(table, out)[:3] == (2, 2, [])
+    before = page.stat().st_mtime_ns
+    ndflow.cohort(table, out)  # nothing has changed
+    assert page.stat().st_mtime_ns == before
 
 
 def test_a_page_is_made_again_when_scans_were_prepared_again(out: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ndflow.density import GaussianMixture
 from ndflow.image.preview import Preview
 from ndflow.image.subject import Subject
-from ndflow.reporting.montage import montage, regreyed, shared_windows, thumbnail
+from ndflow.reporting.montage import montage, regreyed, shared_windows
 from ndflow.reporting.scan_section import ScanSummary
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
@@ -65,14 +65,6 @@ def test_windows_before_and_after_are_the_same_quantiles_of_the_same_voxels() ->
     assert after == pytest.approx((-end, end), rel=1e-3)
 
 
-def _greys(png: bytes) -> np.ndarray:
-    from io import BytesIO
-
-    from PIL import Image
-
-    return np.asarray(Image.open(BytesIO(png)))
-
-
 @pytest.mark.parametrize("window", [(0.0, 100.0), (-50.0, 30.0), (20.0, 400.0)])
 def test_a_picture_in_another_window_shows_the_same_intensities(
     window: tuple[float, float],
@@ -85,12 +77,3 @@ def test_a_picture_in_another_window_shows_the_same_intensities(
     shown = window[0] + (window[1] - window[0]) * (found[1:] - 1) / 254
     half = 0.51 * (window[1] - window[0]) / 254
     np.testing.assert_allclose(shown, np.clip(intensities, *window), atol=half)
-
-
-@pytest.mark.parametrize("size", [20, 64, 65, 300])
-def test_a_thumbnail_is_small_and_keeps_its_shape(size: int) -> None:
-    greys = _greys(thumbnail(preview(0, 100, size), (-3.0, 3.0)))
-    assert max(greys.shape) <= 64
-    assert greys.shape[0] >= greys.shape[1]
-    rows = greys[greys.any(axis=1)]
-    assert (np.diff(rows[:, 1:-1].astype(int), axis=1) >= 0).all()

@@ -47,14 +47,6 @@ def prepared(raw: Path) -> Path:
     return raw.parent / "prepared"
 
 
-@pytest.fixture(scope="module")
-def study(prepared: Path) -> Path:
-    out = prepared.parent / "out"
-    typed("cohort", prepared / "study.tsv", out, "-q", "--no-report")
-    ndflow.report(out)
-    return out
-
-
 def _pictures(page: ReportPage) -> dict[str, dict[str, str]]:
     """Return the pictures of the preparation, by the paths they have beside the page."""
     return {
@@ -79,19 +71,7 @@ def test_a_preparation_ends_with_its_page(prepared: Path) -> None:
         assert (prepared / link).is_file()
 
 
-def test_the_study_shows_how_its_scans_were_prepared(study: Path) -> None:
-    page = report_of(study)
-    assert "Preparation" in page.texts("h2")
-    pictures = _pictures(page)
-    assert len(pictures) == 4
-    for link in pictures:
-        assert link.startswith("../prepared/figures/")
-        assert (study / link).is_file()
-    flagged = [text for text in page.texts("li") if text.startswith(f"sub-{TINY}_")]
-    assert any("ml, but a brain at least 600 ml" in text for text in flagged)
-
-
-def test_an_image_that_was_changed_since_is_not_shown_as_prepared(
+def test_a_study_shows_how_its_scans_were_prepared_unless_they_were_changed_since(
     prepared: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "prepared"
@@ -101,5 +81,12 @@ def test_an_image_that_was_changed_since_is_not_shown_as_prepared(
     nibabel.save(nibabel.Nifti1Image(np.asarray(image.dataobj) * 2, image.affine), changed)
     typed("cohort", copy / "study.tsv", tmp_path / "out", "-q", "--no-report")
     ndflow.report(tmp_path / "out")
-    links = _pictures(report_of(tmp_path / "out"))
+    page = report_of(tmp_path / "out")
+    assert "Preparation" in page.texts("h2")
+    links = _pictures(page)
+    for link in links:
+        assert link.startswith("../prepared/figures/")
+        assert (tmp_path / "out" / link).is_file()
+    flagged = [text for text in page.texts("li") if text.startswith(f"sub-{TINY}_")]
+    assert any("ml, but a brain at least 600 ml" in text for text in flagged)
     assert {re.search("sub-(s.)_", link)[1] for link in links} == {"s1", "s2", "s3"}

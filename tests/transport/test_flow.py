@@ -79,30 +79,6 @@ def test_between_single_gaussians_it_is_the_optimal_transport(seed, channels):
         np.testing.assert_allclose(Flow(source, target, steps)(x), expected, atol=1e-11)
 
 
-def outer(one, two):
-    """The mixture of two independent channels: every pair of components is one."""
-    weights = np.outer(one.weights, two.weights).ravel()
-    i, j = np.divmod(np.arange(weights.size), two.components)
-    precisions = np.zeros((weights.size, 2, 2))
-    precisions[:, 0, 0] = one.precisions[i, 0, 0]
-    precisions[:, 1, 1] = two.precisions[j, 0, 0]
-    means = np.column_stack([one.means[i, 0], two.means[j, 0]])
-    return GaussianMixture(weights, means, precisions)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_independent_channels_flow_independently(seed):
-    generator = np.random.default_rng(seed)
-    matches = [regularised_match(generator) for _ in range(2)]
-    flows = [Flow(m.source, m.matched, 20) for m in matches]
-    both = Flow(outer(*(m.source for m in matches)), outer(*(m.matched for m in matches)), 20)
-    x = both.source.sample(30, generator)
-    apart = np.column_stack([flow(x[:, i]) for i, flow in enumerate(flows)])
-    np.testing.assert_allclose(both(x), apart, atol=1e-12)
-    logs = sum(flow.log_det_jacobian(x[:, i]) for i, flow in enumerate(flows))
-    np.testing.assert_allclose(both.log_det_jacobian(x), logs, atol=1e-11)
-
-
 def test_many_points_are_the_same_as_few_and_keep_their_shape():
     flow = matched_flow(0, steps=5)
     x = np.random.default_rng(0).standard_normal((3, 2000))
