@@ -174,7 +174,8 @@ def test_a_run_that_was_stopped_resumes_where_it_left_off(
         os.killpg(child.pid, number)  # as a terminal does with Ctrl-C
         _, err = child.communicate(timeout=60)
     wait_until(lambda: not alive(child.pid))  # on a busy machine, workers outlive their parent
-    assert child.returncode == code, err
+    late = {0} if moment > 5 else set()  # it may finish before it is killed, but rarely
+    assert child.returncode in {code} | late, err
     if word:
         assert not list(out.rglob("*.tmp"))
         assert len(err.splitlines()) == 1
