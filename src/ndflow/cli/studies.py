@@ -31,14 +31,7 @@ from ndflow.study.image_folder import read_folder
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
 from ndflow.study.prepare_step import PrepareStep, contrast_of
 from ndflow.study.references import listing_doubts
-from ndflow.study.run import (
-    Asked,
-    assemble,
-    check_study,
-    preparing_for,
-    rehearse,
-    run_study,
-)
+from ndflow.study.run import Asked, assemble, check_study, preparing_for, rehearse, run_study
 from ndflow.study.table import Listing, read_table
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord

@@ -156,10 +156,7 @@ class CovariateEffect(NamedTuple):
 
 
 def covariate_effect(
-    values: ArrayLike,
-    covariate: ArrayLike,
-    sites: Sequence[str],
-    others: Sequence[ArrayLike] = (),
+    values: ArrayLike, covariate: ArrayLike, sites: Sequence[str], others: Sequence[ArrayLike] = ()
 ) -> CovariateEffect:
     """Return the effect of a covariate on a value, with the sites as fixed effects.
 

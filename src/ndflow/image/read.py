@@ -29,13 +29,7 @@ from nibabel.spatialimages import HeaderDataError, SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.stream import (
-    DEFAULT_MAX_BYTES,
-    FileHash,
-    Stream,
-    open_stream,
-    sha256_of,
-)
+from ndflow.files.stream import DEFAULT_MAX_BYTES, FileHash, Stream, open_stream, sha256_of
 from ndflow.image.volume import Header, Volume
 from ndflow.values import FloatArray
 

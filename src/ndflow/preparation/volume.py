@@ -209,10 +209,7 @@ _UNLIKE = (
     "look at its picture: is the head upright, and is the mask that of this scan? If not, correct "
     "the header or the mask; tissue probability maps of other contrasts than T1w must be given",
 )
-_TISSUES = (
-    "unusual tissues",
-    "look at the borders in its picture: do they follow the tissues?",
-)
+_TISSUES = ("unusual tissues", "look at the borders in its picture: do they follow the tissues?")
 _FIELD = (
     "strong bias field",
     "compare both rows of its picture; if contrast was lost, prepare it with --no-bias-field",

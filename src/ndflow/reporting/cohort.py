@@ -11,15 +11,7 @@ from warnings import warn
 from ndflow.errors import InvalidValueError, NdflowError
 from ndflow.files.atomic import AnyPath
 from ndflow.image.mask import Unmasked
-from ndflow.options import (
-    NoMask,
-    Options,
-    Preparing,
-    PresetName,
-    Space,
-    TissueSource,
-    documented,
-)
+from ndflow.options import NoMask, Options, Preparing, PresetName, Space, TissueSource, documented
 from ndflow.reporting.build import report as write_report
 from ndflow.study.finished import page_is_current
 from ndflow.study.run import (

@@ -274,10 +274,7 @@ def _excess(
 
 
 def _labeller_doubt(
-    site: str,
-    others: Sequence[str],
-    means: Mapping[str, FloatArray],
-    people: FloatArray,
+    site: str, others: Sequence[str], means: Mapping[str, FloatArray], people: FloatArray
 ) -> Doubt:
     own, usual = means[site], np.mean([means[other] for other in others], axis=0)
     sds = np.empty(len(TISSUES))

@@ -162,11 +162,7 @@ class Asked:
 
 
 def preparing_for(
-    prepare: bool,
-    mask: str | None,
-    *,
-    tissues: TissueSource = "given",
-    no_bias_field: bool = False,
+    prepare: bool, mask: str | None, *, tissues: TissueSource = "given", no_bias_field: bool = False
 ) -> tuple[Preparing | None, FoundMask | None]:
     """Return how raw scans are prepared, if they are; and the mask to find if they are not.
 
