@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from importlib.util import find_spec
 
 __version__ = "0.2.0"
 
@@ -17,6 +18,11 @@ PREPARATIONS = 5
 def installing(extra: str) -> str:
     """Say how to install an extra; the only place that does, to be changed at a release."""
     return f"pip install '.[{extra}]' in a clone of ndflow"
+
+
+def not_installed(*names: str) -> list[str]:
+    """Return which packages cannot be imported."""
+    return [name for name in names if find_spec(name) is None]
 
 
 def versions(*more: str) -> dict[str, str]:

@@ -236,9 +236,7 @@ def chosen_options(given: Mapping[str, Any], *steps: Step) -> dict[str, Any]:
     """
     known = [one.name for one in options_of(*steps)]
     if unknown := sorted(given.keys() - {*known}):
-        raise InvalidValueError(
-            f"there is no option {unknown[0]!r} here; the options are {', '.join(known)}"
-        )
+        raise InvalidValueError(f"there is no option {unknown[0]!r}; there are {', '.join(known)}")
     chosen = {name: value for name, value in given.items() if value is not None}
     checked = Options(**chosen)
     return {name: getattr(checked, name) for name in chosen}

@@ -99,9 +99,7 @@ class Value(Record):
         name = data.get("type")
         kind = Value._kinds.get(name) if isinstance(name, str) else None
         if kind is None or not dataclasses.is_dataclass(kind) or not issubclass(kind, cls):
-            raise InvalidValueError(
-                f"expected a {cls.__name__}, got {short(name)}; check that this is the right file"
-            )
+            raise InvalidValueError(f"expected a {cls.__name__}, got {short(name)}; check the file")
         unknown = data.keys() - {"type", *(f.name for f in dataclasses.fields(kind))}
         if unknown:
             raise InvalidValueError(f"a {name} with unknown entries: {', '.join(sorted(unknown))}")
@@ -113,9 +111,7 @@ class Value(Record):
     def _check_length(cls, name: str, part: Any) -> None:
         most = cls._most.get(name)
         if most is not None and isinstance(part, list | tuple | np.ndarray) and len(part) > most:
-            raise InvalidValueError(
-                f"a {cls.__name__} of {len(part):,} {name}, where at most {most:,} may be stored"
-            )
+            raise InvalidValueError(f"a {cls.__name__} of {len(part):,} {name}, at most {most:,}")
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same type and agree in every bit."""
@@ -201,6 +197,12 @@ def listed(names: Sequence[str]) -> str:
     """
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def first_of(names: Sequence[str], most: int = 5) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def instance(value: object, name: str, kind: type | UnionType) -> None:
@@ -289,9 +291,7 @@ def points(x: ArrayLike, channels: int) -> tuple[FloatArray, tuple[int, ...]]:
     if channels == 1 and not (array.ndim == 2 and array.shape[1] == 1):
         return array.reshape(-1, 1), array.shape
     if array.ndim == 0 or array.shape[-1] != channels:
-        raise InvalidValueError(
-            f"the last axis must hold the {channels} channels, but the shape is {array.shape}"
-        )
+        raise InvalidValueError(f"the last axis must hold {channels} channels, not {array.shape}")
     return array.reshape(-1, channels), array.shape[:-1]
 
 

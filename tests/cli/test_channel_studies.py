@@ -170,8 +170,8 @@ def test_a_channel_on_a_grid_of_its_own_is_brought_to_that_of_the_t1w(
         fit = ChannelFit(((1.0,),), 2.0, 1.01, 1.0)
         return resampled(image, own, np.eye(4), grid, order=1), fit
 
-    monkeypatch.setattr("ndflow.study.prepare_step.moved_channel", moved)
-    monkeypatch.setattr("ndflow.study.prepare_step.find_spec", lambda _: True)
+    monkeypatch.setattr("ndflow.preparation.registration.moved_channel", moved)
+    monkeypatch.setattr("ndflow.study.prepare_step.not_installed", lambda *_: [])
     out, how = tmp_path / "out", JOINT if together else JOINT[:-1]
     with without_workers():
         ran = run("cohort", apart, out, *how, "--prepare", "--no-bias-field", "--tissues", "none")

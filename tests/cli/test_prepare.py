@@ -115,7 +115,7 @@ def test_tables_and_records_say_what_was_done(undisturbed: Desk) -> None:
 def test_missing_packages_are_named_before_any_work(
     run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ndflow.study.prepare_step.find_spec", lambda _: None)
+    monkeypatch.setattr("ndflow.study.prepare_step.not_installed", lambda *names: names)
     asked = {("--tissues", "none"): "SimpleITK"}
     asked["--no-bias-field", "--tissues", "find"] = "SimpleITK, nilearn and picsl_greedy"
     for options, needed in asked.items():

@@ -70,7 +70,7 @@ def test_an_evaluation_is_shown_while_it_is_of_these_results(
 def test_no_report_is_written_where_it_cannot_be_made(
     run: Run, study: SiteStudy, tmp_path: Path, wanted: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ndflow.cli.endings.find_spec", lambda name: None)
+    monkeypatch.setattr("ndflow.cli.endings.not_installed", lambda *names: names)
     table = study.table("one", study.rows[:1])
     assert run("cohort", table, tmp_path / "out", "-q") == (0, "", "")
     assert not (tmp_path / "out" / "report.html").exists()

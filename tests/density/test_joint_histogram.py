@@ -53,7 +53,7 @@ def test_outliers_and_voxels_that_are_not_finite_do_not_count():
 
 
 def test_errors_say_what_is_wrong():
-    with pytest.raises(DegenerateDataError, match="value 7"):
+    with pytest.raises(DegenerateDataError, match="are 7"):
         joint_histogram(np.column_stack([np.arange(10.0), np.full(10, 7.0)]))
     with pytest.raises(DegenerateDataError, match="no voxel"):
         joint_histogram(np.full((3, 2), np.nan))

@@ -163,7 +163,7 @@ M2 = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GaussianMixture([], [], []), "between 1 and"),
+        (lambda: GaussianMixture([], [], []), "must be 1 to"),
         (lambda: GaussianMixture([1.0], [0, 1], [1, 1]), r"means .*\(1, any\)"),
         (lambda: M1.quantile(1.2), "probability .*between 0 and 1"),
         (lambda: M2.cdf(0.0), "one channel, but this mixture has 2"),

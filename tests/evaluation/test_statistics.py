@@ -78,8 +78,8 @@ def test_what_has_not_changed_has_no_uncertainty_and_what_does_not_vary_no_corre
 @pytest.mark.parametrize(
     ("covariate", "sites", "message"),
     [
-        ([20.0, 30, np.nan, np.nan], ["a"] * 4, "known for 2 scans of 1 sites.* at least 3"),
-        ([np.nan] * 4, ["a"] * 4, "known for 0 scans"),
+        ([20.0, 30, np.nan, np.nan], ["a"] * 4, "2 scans have the covariate; add 1"),
+        ([np.nan] * 4, ["a"] * 4, "0 scans have the covariate"),
         ([0.1, 0.1, 0.1, 7.0], list("aaab"), "does not vary"),  # beyond rounding
         ([20.1, 20.1, 30.1, 30.1], list("aabb"), "does not vary within any site"),
         ([20.0, 30, 40, np.inf], ["a"] * 4, "finite"),

@@ -113,7 +113,7 @@ def test_a_target_has_the_columns_of_the_table_in_order():
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        (np.zeros((9, 3)) + np.arange(9)[:, None], "target has 3 features, but X has 2"),
+        (np.zeros((9, 3)) + np.arange(9)[:, None], "target must have 1 or 2 features, not 3"),
         (None, "target must be 'normal', a GaussianMixture, or a table"),
         ("uniform", "a table with the columns of X, not 'uniform'"),
         (np.ones((50, 2)), "target has a column without two different values"),

@@ -166,7 +166,7 @@ def test_nothing_is_guessed_where_tissues_are_not_known_or_swapped() -> None:
         "CSF is brighter than .*which map": (
             lambda: chosen(DensityModel(scan.mixture, tissues=swapped), goal, "tissue")
         ),
-        "no tissues from tissue probability": lambda: rules[1].population_tissues(USUAL, None),
+        "no tissues from maps": lambda: rules[1].population_tissues(USUAL, None),
         "none can be made from its": lambda: rules[2].population_tissues(one, None),
     }
     for message, call in wrong.items():
@@ -238,9 +238,9 @@ def test_the_alignment_of_a_scan_is_its_own_and_the_rest_that_of_its_site() -> N
 @pytest.mark.parametrize(
     ("choices", "modes", "message"),
     [
-        ({"freeze": ("3",)}, {"individual"}, "densities of single scans; leave out --mode"),
-        ({"proportions": "tissue"}, {"individual", "two-level"}, "is for each scan, but --mode"),
-        ({"method": "nyul"}, {"individual"}, "not work by site"),
+        ({"freeze": ("3",)}, {"individual"}, "single scans; leave out --mode"),
+        ({"proportions": "tissue"}, {"individual", "two-level"}, "needs --mode two-level"),
+        ({"method": "nyul"}, {"individual"}, "knows no sites"),
         ({"objective": "cramer"}, {*MODES}, ""),
     ],
 )

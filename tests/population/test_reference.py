@@ -131,7 +131,7 @@ def test_a_weight_is_a_number_of_repetitions_and_zero_leaves_a_scan_out():
         (
             [GaussianMixture([1.0], [[0.0] * 5], [np.eye(5)])],
             {},
-            "mixtures must have at most 4 channels .* not 5; make references of some",
+            "mixtures must have at most 4 channels here, not 5",
         ),
         ([STANDARD], {"average": "median"}, "average must be 'density' or 'quantile'"),
         ([PLANE], {"average": "quantile"}, "mixtures must have at most 1 channels"),

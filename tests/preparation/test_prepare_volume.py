@@ -169,7 +169,7 @@ def test_what_is_found_on_the_working_grid_reaches_the_scan(monkeypatch):
         return expected * brain
 
     for name, stub in {"log_bias_field": field, "register_template": template}.items():
-        monkeypatch.setattr(volume_module, name, stub)
+        monkeypatch.setattr(volume_module.registration, name, stub)
     monkeypatch.setattr(volume_module, "segment", tissues)
     found = prepare_volume(SMALL, AWAY < 9, lesion=AWAY < 3)
     np.testing.assert_allclose(found.corrected, SMALL.stored / np.exp(0.5), rtol=1e-6)

@@ -83,7 +83,7 @@ def test_densities_of_channels_are_saved_and_loaded(tmp_path: Path) -> None:
         loaded = ndflow.load(path)
         assert tuple(loaded) == NAMES
         assert loaded == expected
-    with pytest.raises(ndflow.InvalidValueError, match="mixtures or references by channel"):
+    with pytest.raises(ndflow.InvalidValueError, match="all mixtures or all references"):
         ndflow.save(path, {"T1w": fits["T1w"], "FLAIR": references["FLAIR"]}, force=True)
 
 

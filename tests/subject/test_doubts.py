@@ -115,7 +115,7 @@ def test_what_is_left_between_result_and_target_is_told_in_standard_deviations()
     (doubt,) = doubts(PLAIN, to(two))
     left = np.abs(ALIGNMENT(INNER) - two.quantile(QUANTILE_LEVELS)).mean()
     assert doubt.kind == "far from target"
-    assert f"{left / np.sqrt(two.covariance()[0, 0]):.2f} standard deviations" in doubt.text
+    assert f"{left / np.sqrt(two.covariance()[0, 0]):.2f} sd" in doubt.text
 
 
 def test_each_channel_of_a_joint_map_is_judged_by_itself() -> None:

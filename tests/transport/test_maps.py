@@ -112,9 +112,9 @@ def test_an_affine_map_mixes_channels_and_may_turn_a_contrast_round():
 
 def test_channels_that_do_not_fit_are_refused():
     one, two = (random_mixture(np.random.default_rng(0), 2, d) for d in (1, 2))
-    with pytest.raises(InvalidValueError, match="source has 2 channels, but target 1"):
+    with pytest.raises(InvalidValueError, match="source has 2 channels, not 1"):
         align(two, one)
-    with pytest.raises(InvalidValueError, match="the last axis must hold the 2 channels"):
+    with pytest.raises(InvalidValueError, match="the last axis must hold 2 channels"):
         Affine(np.eye(2), np.zeros(2))(np.zeros((5, 3)))
     with pytest.raises(InvalidValueError, match="one map of one channel"):
         Channelwise((Affine(np.eye(2), np.zeros(2)),))

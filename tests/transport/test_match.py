@@ -153,7 +153,7 @@ def test_a_rule_chooses_what_it_says(rules, indices):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("4", "does not exist; write an index from 0 to 3"),
+        ("4", "no component 4; write 0 to 3"),
         ("99999999999", "is not understood; write an index"),
         ("", "is not understood"),
         ("bright", "is not understood"),

@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -113,8 +113,10 @@ _UNITS = {
 _INTERVAL = 30.0  # seconds between two lines where there is no terminal
 
 
-def _warnings(outcome: Outcome) -> Iterable[str]:
-    return getattr(outcome.result, "warnings", ())
+def results_of(outcome: Outcome) -> dict[str, Any]:
+    """Return the results of a task by channel, or one alone."""
+    found = outcome.result
+    return found if isinstance(found, dict) else {"": found}
 
 
 class ProgressDisplay:
@@ -130,15 +132,9 @@ class ProgressDisplay:
     warnings_of : returns what to print about the result of a scan.
     """
 
-    def __init__(
-        self,
-        verbosity: Verbosity,
-        *,
-        lines: bool = True,
-        warnings_of: Callable[[Outcome], Iterable[str]] = _warnings,
-    ) -> None:
+    def __init__(self, verbosity: Verbosity, *, lines: bool = True) -> None:
         self._verbosity = verbosity
-        self._lines, self._warnings_of = lines and not verbosity.quiet, warnings_of
+        self._lines = lines and not verbosity.quiet
         self._on_terminal = sys.stderr.isatty() and not verbosity.quiet
         self._stack = ExitStack()
         self._bars: Any = None
@@ -172,7 +168,8 @@ class ProgressDisplay:
         if outcome.failure:
             self._verbosity.error(outcome.failure.message, outcome.failure.details)
         else:
-            for warning in self._warnings_of(outcome):
+            results = results_of(outcome).values()
+            for warning in (line for one in results for line in getattr(one, "warnings", ())):
                 if warning not in self._said:  # such as one about a target that scans share
                     self._verbosity.warn(warning)
                     self._said.add(warning)
@@ -187,20 +184,14 @@ class ProgressDisplay:
 
 def _bars() -> Any:
     """Return a display of progress bars, with the time left, or the time that each took."""
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
-    return Progress(
-        TextColumn("{task.description:<10}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+    return progress.Progress(
+        progress.TextColumn("{task.description:<10}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(elapsed_when_finished=True),
         console=Console(stderr=True),
     )
 

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ndflow._version import installing
+from ndflow._version import installing, not_installed
 from ndflow.cli.console import ProgressDisplay, Verbosity, print_error, raise_if_signalled
 from ndflow.image.subject import Subject, count_by_site
 from ndflow.study.checks import doubt_counts
@@ -29,13 +28,12 @@ from ndflow.study.references import listing_doubts
 from ndflow.study.run import Summary
 from ndflow.study.tasks import FAILURES
 from ndflow.subject.records import Agreement
-from ndflow.values import Doubt, plural
+from ndflow.values import Doubt, first_of, plural
 
 if TYPE_CHECKING:
     from ndflow.evaluation.save import Evaluation
 
 _COLUMN = 11  # of the text of a line
-_NAMED = 4  # at most that many names are in a line
 _GROUP = "run the same command with the level group, for all participants"
 
 # ── the report ────────────────────────────────────────────────────────────────────────────────────
@@ -73,7 +71,7 @@ def write_page(
     """
     if page_is_current(folder):
         return PageOutcome(folder / REPORT)
-    if any(find_spec(package) is None for package in ("jinja2", "matplotlib")):
+    if not_installed("jinja2", "matplotlib"):
         return PageOutcome(None, f"not written; for one, {installing('report')}")
     from ndflow.reporting.build import report
 
@@ -120,7 +118,7 @@ def warn_of_scans(doubts: Mapping[str, Iterable[Doubt]], scans: int, verbosity: 
     """Print in a line per kind which of how many scans are doubtful."""
     for kind, names, hint in doubt_counts(doubts):
         count = f"{len(names)} of {plural(scans, 'scan')}"
-        verbosity.warn(f"{kind}: {count} ({some(names)}): {hint}")
+        verbosity.warn(f"{kind}: {count} ({first_of(names)}): {hint}")
 
 
 def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dict[str, str | None]:
@@ -209,13 +207,7 @@ def sites_of(scans: Sequence[Subject]) -> str:
     names = [f"{site} {n}" for site, n in sorted(counts.items(), key=lambda one: -one[1])]
     without = len(scans) - sum(counts.values())
     unknown = f"; not known for {plural(without, 'scan')}" if without and names else ""
-    return f"{len(names)}: {some(names)}{unknown}" if names else "not known"
-
-
-def some(names: Sequence[str]) -> str:
-    """Return the first of some names in a line, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return f"{len(names)}: {first_of(names)}{unknown}" if names else "not known"
 
 
 def _agreement(found: Agreement | None) -> str:
@@ -231,7 +223,7 @@ def _flagged(summary: Summary, page: PageOutcome) -> str:
     parts = [*dict.fromkeys(doubt.kind for doubt in summary.of_study)]
     kinds = [f"{kind} {len(names)}" for kind, names, _ in doubt_counts(summary.doubts_of)]
     if kinds:
-        parts.append(f"{len(summary.doubts_of)} of {summary.done}: {some(kinds)}")
+        parts.append(f"{len(summary.doubts_of)} of {summary.done}: {first_of(kinds)}")
     return "; ".join([*parts, *(["see the report"] if page.path else [])]) if parts else "none"
 
 

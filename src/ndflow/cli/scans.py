@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ndflow.cli.console import ProgressDisplay, Verbosity, print_error
+from ndflow.cli.console import ProgressDisplay, Verbosity, print_error, results_of
 from ndflow.cli.endings import warn_of_scans
 from ndflow.cli.options import ScanOptions
 from ndflow.errors import FileError, InvalidValueError
@@ -139,7 +139,7 @@ def run_scans(
     make_folder(folder)
     try:
         with (
-            ProgressDisplay(verbosity, lines=False, warnings_of=_warnings) as progress,
+            ProgressDisplay(verbosity, lines=False) as progress,
             closing(run_tasks(function, tasks, jobs=jobs)) as work,
         ):
             if len(tasks) > 1:
@@ -196,22 +196,11 @@ def quality(records: Sequence[MapRecord]) -> str:
     return "; ".join([*parts, of if flagged else "no warnings"])
 
 
-def _results(outcome: Outcome) -> dict[str, Any]:
-    """Return what came of each channel of a scan; of a single one, under no name."""
-    found = outcome.result
-    return found if isinstance(found, dict) else {"": found}
-
-
-def _warnings(outcome: Outcome) -> Iterator[str]:
-    for result in _results(outcome).values():
-        yield from getattr(result, "warnings", ())
-
-
 def _doubts(outcome: Outcome) -> dict[str, list[Doubt]]:
     """Return the doubts about each image of a scan; what channels share is said of the first."""
     found: dict[str, list[Doubt]] = {}
     said: set[Doubt] = set()
-    for name, result in _results(outcome).items():
+    for name, result in results_of(outcome).items():
         files = result.record.inputs.get(name) if name else None
         own = [doubt for doubt in getattr(result, "doubts", ()) if doubt not in said]
         found[files[0].file if files else outcome.scan] = own

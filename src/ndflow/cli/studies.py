@@ -14,14 +14,7 @@ from ndflow.cli.console import ProgressDisplay, Verbosity, command_line, print_e
 from ndflow.cli.endings import PageOutcome, conclude, shown_path, sites_of, write_page
 from ndflow.cli.options import RunOptions, StudyOptions
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.model_files import (
-    kind_in,
-    list_outputs,
-    not_ours,
-    outputs_in,
-    relative_outputs,
-    write_pending,
-)
+from ndflow.files import model_files
 from ndflow.files.outputs import make_folder
 from ndflow.image.mask import AUTO, BRAIN, to_be_found
 from ndflow.image.subject import ANY_CHANNEL, Subject
@@ -244,15 +237,13 @@ def _of(number: int, scans: Sequence[Subject]) -> str:
 def _check_shared(out: Path, studies: Sequence[Study]) -> None:
     """Refuse, before any work, to replace a file that we did not write, or that is read."""
     record, elsewhere = out / PROVENANCE, "choose another folder for the results"
-    if record.exists() and kind_in(record) != StudiesRecord.kind:
+    if record.exists() and model_files.kind_in(record) != StudiesRecord.kind:
         cause = "holds a study, but each of several channels needs a folder of its own in it"
         raise FileError(out, cause, elsewhere)
     read = {Path(file).absolute() for one in studies for file in (one.table, one.given) if file}
     for path in (out / name for name in (REPORT, *_shared_names(studies))):
-        if path in read or not_ours(record, [path]):
-            raise FileError(
-                path, "exists, and is no result of this study", f"move it, or {elsewhere}"
-            )
+        if path in read or model_files.not_ours(record, [path]):
+            raise FileError(path, "exists, and is not of this study", f"move it, or {elsewhere}")
 
 
 def _shared_names(studies: Sequence[Study]) -> list[str]:
@@ -272,11 +263,11 @@ def _write_shared(out: Path, studies: Mapping[str, Study], run: RunOptions) -> i
                 if all(path.exists() for path in paths.values()):
                     known = {channel: ReferenceModel.read(path) for channel, path in paths.items()}
                     content = ReferenceModels(known).content()
-                    written[out / name] = write_pending(pending, out / name, content)
-            earlier = outputs_in(record)
+                    written[out / name] = model_files.write_pending(pending, out / name, content)
+            earlier = model_files.outputs_in(record)
             page = {path: sha256 for path, sha256 in earlier.items() if path.name == REPORT}
-            full = StudiesRecord(done, relative_outputs(record, page | written))
-            list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
+            full = StudiesRecord(done, model_files.relative_outputs(record, page | written))
+            model_files.list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
         if (common := out / reference_name(None)) in written:
             run.verbosity.say(f"wrote {shown_path(common)}, the references of {listed([*studies])}")
         if done and not run.no_report and find_spec("jinja2") is not None:

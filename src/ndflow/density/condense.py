@@ -183,8 +183,5 @@ def _bulk_of_voxels(column: FloatArray) -> tuple[float, float]:
     if low == high:
         low, high = float(column.min()), float(column.max())
     if low == high:
-        raise DegenerateDataError(
-            f"all {column.size} voxels of a channel have the value {low:g}, so there is no density "
-            f"to fit; check the image and its mask"
-        )
+        raise DegenerateDataError(f"all voxels of a channel are {low:g}; check the image and mask")
     return low, high

@@ -29,22 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from ndflow.density import gaussian
+from ndflow.density import gaussian, variational
 from ndflow.density.binning import joined
 from ndflow.density.condense import condensed, trimmed
 from ndflow.density.histogram import Histogram
 from ndflow.density.mixture import GaussianMixture
-from ndflow.density.variational import (
-    Climb,
-    Data,
-    Moments,
-    Prior,
-    climb,
-    expectation,
-    moments_under,
-    posterior,
-    sweep,
-)
+from ndflow.density.variational import Climb, Data, Moments, Prior
 from ndflow.errors import DegenerateDataError
 from ndflow.values import FloatArray, Status, Value, einsum, positive, real_array, whole
 
@@ -156,7 +146,7 @@ def fit(
     else:
         moved = start.transformed(np.diag(1 / scale), -centre / scale)
         r = np.moveaxis(moved.responsibilities(data.x).reshape(-1, moved.components), 1, 0)
-        begin = padded(by_mass(moments_under(data, r, moved.means)), truncation)
+        begin = padded(by_mass(variational.moments_under(data, r, moved.means)), truncation)
     climbed = _climb_sorted(data, prior, begin)
     units = float(counts.sum() * np.log(np.abs(scale)).sum())
     sweeps = len(climbed.bounds)
@@ -179,10 +169,7 @@ def _standardisation(histogram: Histogram) -> tuple[FloatArray, FloatArray]:
     variances = np.diagonal(histogram.covariance())
     for channel, variance in enumerate(variances):
         if not variance > 0:
-            raise DegenerateDataError(
-                f"all {histogram.total:g} voxels have the value {centre[channel]:g}, "
-                f"so there is no density to fit; check the image and its mask"
-            )
+            raise DegenerateDataError(f"all voxels are {centre[channel]:g}; check image and mask")
     skewness = einsum(
         "n,ni->i", histogram.counts, ((histogram.values - centre) / np.sqrt(variances)) ** 3
     )
@@ -214,11 +201,11 @@ def _searched(data: Data, prior: Prior, truncation: int) -> Moments:
     """Return a starting point: components merged from many, or few components from the outset."""
     first = divided(data, truncation)
     for _ in range(_FIRST_SWEEPS):
-        bound, first = sweep(data, prior, first)
+        bound, first = variational.sweep(data, prior, first)
     simpler = padded(merged(data, prior, first), truncation)
     # Merges were judged with fewer components; they stand only if the bound rises with all T too.
-    begin = simpler if sweep(data, prior, simpler)[0] >= bound else first
-    brief = climb(data, prior, begin, _SEARCH_TOLERANCE, _SEARCH_SWEEPS)
+    begin = simpler if variational.sweep(data, prior, simpler)[0] >= bound else first
+    brief = variational.climb(data, prior, begin, _SEARCH_TOLERANCE, _SEARCH_SWEEPS)
     few = _best_of_few(data, prior, truncation, least=brief.bounds[-1] + _CLEARLY)
     return brief.moments if few is None else few
 
@@ -227,12 +214,14 @@ def _best_of_few(data: Data, prior: Prior, truncation: int, least: float) -> Mom
     """Start from four components or fewer: merging can miss that so few are enough."""
     best = None
     for count in range(min(_FEW, truncation), 0, -1):
-        glance = climb(data, prior, divided(data, count), _SEARCH_TOLERANCE, _GLANCE)
+        glance = variational.climb(data, prior, divided(data, count), _SEARCH_TOLERANCE, _GLANCE)
         if glance.bounds[-1] < least - _HOPELESS:
             break  # even fewer components are even worse
-        few = climb(data, prior, glance.moments, _SEARCH_TOLERANCE, _SEARCH_SWEEPS).moments
+        few = variational.climb(
+            data, prior, glance.moments, _SEARCH_TOLERANCE, _SEARCH_SWEEPS
+        ).moments
         trial = padded(few, truncation)
-        bound, _ = sweep(data, prior, trial)
+        bound, _ = variational.sweep(data, prior, trial)
         if bound > least:
             best, least = trial, bound
     return best
@@ -244,13 +233,13 @@ def _climb_sorted(data: Data, prior: Prior, begin: Moments) -> Climb:
     The prior prefers heavy components first, but the last stick is special: sorting can also
     lower the bound, so it is kept only if the bound rises.
     """
-    result = climb(data, prior, begin, _TOLERANCE, _MAX_SWEEPS)
+    result = variational.climb(data, prior, begin, _TOLERANCE, _MAX_SWEEPS)
     while result.converged and len(result.bounds) < _MAX_SWEEPS:
         ordered = by_mass(result.moments)
-        bound, _ = sweep(data, prior, ordered)
+        bound, _ = variational.sweep(data, prior, ordered)
         if not bound > result.bounds[-1] + _TOLERANCE:
             break
-        again = climb(data, prior, ordered, _TOLERANCE, _MAX_SWEEPS)
+        again = variational.climb(data, prior, ordered, _TOLERANCE, _MAX_SWEEPS)
         result = again._replace(bounds=result.bounds + again.bounds)
     return result
 
@@ -258,7 +247,7 @@ def _climb_sorted(data: Data, prior: Prior, begin: Moments) -> Climb:
 def _mixture(
     prior: Prior, moments: Moments, used: Histogram, centre: FloatArray, scale: FloatArray
 ) -> GaussianMixture:
-    q = posterior(prior, moments)
+    q = variational.posterior(prior, moments)
     weights = q.weights()
     widths = np.maximum(np.abs(used.widths / scale), 1e-9)
     precisions = _without_binning(q.precision, widths)
@@ -325,7 +314,7 @@ def divided(data: Data, components: int) -> Moments:
         todo += [(order[:cut], first, half), (order[cut:], first + half, share - half)]
     belongs = (cells == np.arange(components)[:, np.newaxis]).astype(np.float64)
     about = np.zeros((components, data.x.shape[1]))
-    return by_mass(moments_under(data, belongs, about))
+    return by_mass(variational.moments_under(data, belongs, about))
 
 
 def by_mass(moments: Moments) -> Moments:
@@ -350,8 +339,8 @@ def merged(data: Data, prior: Prior, moments: Moments) -> Moments:
     for _ in range(2 * len(moments.mass)):
         if len(here.mass) == 1:
             break
-        _, here = sweep(data, prior, here)  # settle after the last merge
-        bound, _ = sweep(data, prior, here)
+        _, here = variational.sweep(data, prior, here)  # settle after the last merge
+        bound, _ = variational.sweep(data, prior, here)
         pairs, scores = _ranked_pairs(data, prior, here)
         better = _all_promising(data, prior, here, bound, pairs[scores > 0])
         if better is None:
@@ -375,7 +364,7 @@ def _all_promising(
     if not chosen:
         return None
     trial = _joined(here, np.array(chosen, dtype=np.intp).reshape(-1, 2))
-    level, after = sweep(data, prior, trial)
+    level, after = variational.sweep(data, prior, trial)
     return after if level > bound else None
 
 
@@ -405,7 +394,7 @@ def _proven(
     last: FloatArray | float = -np.inf
     best = None
     for left in range(_TRIAL, 0, -1):
-        levels, after = expectation(data, posterior(prior, trials))
+        levels, after = variational.expectation(data, variational.posterior(prior, trials))
         # Sweeps gain less and less: give up once even gains like the last would not suffice.
         going = levels + left * (levels - last) >= goal
         proven = levels > goal
@@ -457,7 +446,7 @@ def _scores(
     For fixed responsibilities the bound is a sum of the log marginal likelihoods of the components,
     of an entropy, and of a term of the sticks, taken here to leading order, ``Σ N ln N``.
     """
-    terms, _ = posterior(prior, here).log_joint(data)
+    terms, _ = variational.posterior(prior, here).log_joint(data)
     r = gaussian.softmax(terms)
     r += 1e-300  # so that r ln r is 0 where r is
     disorder = r * np.log(r)

@@ -79,9 +79,7 @@ class Histogram(Value):
         if (widths < 0).any():
             raise InvalidValueError("widths must not be negative")
         if not counts.any():
-            raise DegenerateDataError(
-                "there is no voxel to count; check that the mask covers the image"
-            )
+            raise DegenerateDataError("there is no voxel to count; check the mask")
         values, counts = binning.joined(values, counts)
         values = real_array(values, "values", *values.shape)
         counts = real_array(counts, "counts", *counts.shape)
@@ -217,9 +215,7 @@ def _inside(mask: NDArray[np.generic]) -> NDArray[np.bool_]:
 def _of_shape(array: ArrayLike, name: str, voxels: NDArray[np.generic]) -> NDArray[np.generic]:
     given = np.asarray(array)
     if given.shape != voxels.shape:
-        raise InvalidValueError(
-            f"{name} must have the shape of the voxels, {voxels.shape}, not {given.shape}"
-        )
+        raise InvalidValueError(f"{name} must have the shape {voxels.shape}, not {given.shape}")
     return given.reshape(-1)
 
 

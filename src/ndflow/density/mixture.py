@@ -163,9 +163,7 @@ class GaussianMixture(Value):
         weights = real_array(self.weights, "weights", None)
         count = weights.size
         if not 1 <= count <= MAX_COMPONENTS:
-            raise InvalidValueError(
-                f"weights must name between 1 and {MAX_COMPONENTS} components, not {count}"
-            )
+            raise InvalidValueError(f"weights must be 1 to {MAX_COMPONENTS}, not {count}")
         means = real_array(self.means, "means", count, None)
         d = means.shape[1]
         precisions = real_array(self.precisions, "precisions", count, d, d)
@@ -189,9 +187,7 @@ class GaussianMixture(Value):
             if not (np.abs(spread) < _EXTREME).all():
                 raise np.linalg.LinAlgError
         except np.linalg.LinAlgError:
-            raise InvalidValueError(
-                "precisions must be positive definite (a variance is zero, negative or infinite)"
-            ) from None
+            raise InvalidValueError("precisions must be positive definite and finite") from None
         self._set(weights=weights, means=means, precisions=even)
 
     def __repr__(self) -> str:
@@ -217,9 +213,7 @@ class GaussianMixture(Value):
     def _scores(self) -> NormalScores:
         """The distribution function of a one-channel mixture."""
         if self.channels != 1:
-            raise InvalidValueError(
-                f"distribution functions need one channel, but this mixture has {self.channels}"
-            )
+            raise InvalidValueError(f"needs one channel, but this mixture has {self.channels}")
         return NormalScores(self.weights, self.means, np.sqrt(self.covariances[:, :, 0]))
 
     # Densities, in any number of channels.
@@ -347,9 +341,7 @@ def checked_weights(weights: ArrayLike | None, count: int) -> FloatArray:
     with np.errstate(over="ignore"):
         total = given.sum()
     if (given < 0).any() or not 0 < total < np.inf:
-        raise InvalidValueError(
-            "weights must be one or more, not negative, nor all zero, with a finite sum"
-        )
+        raise InvalidValueError("weights must be one or more, finite, not negative, nor all zero")
     return given
 
 

@@ -22,15 +22,8 @@ import numpy as np
 
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import InvalidValueError
-from ndflow.evaluation.classification import (
-    FLOORS,
-    Lattice,
-    SiteClassification,
-    known_sites,
-    lattice_of,
-    recognise_sites,
-    run_followed,
-)
+from ndflow.evaluation import classification
+from ndflow.evaluation.classification import FLOORS, Lattice, SiteClassification, known_sites
 from ndflow.evaluation.distribution import (
     EmpiricalDistribution,
     average_distribution,
@@ -41,13 +34,8 @@ from ndflow.evaluation.tissues import TISSUE_ROWS, quartiles, weighted_moments
 from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
-from ndflow.study.finished import (
-    FinishedStudy,
-    read_raw_voxels,
-    read_results,
-    refuse_other_image,
-    refuse_other_inputs,
-)
+from ndflow.study import finished
+from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
 from ndflow.study.weights import columns_of
@@ -160,7 +148,7 @@ def compare(
         notes.append(f"scans left out because they are not in all runs: {missing}")
     tasks = [Task(one.scan.name, {"shared": one}) for one in shared]
     measure = partial(_measure_scan, max_bytes=max_bytes)
-    seen, failures = run_followed(measure, tasks, "read", progress, jobs)
+    seen, failures = classification.run_followed(measure, tasks, "read", progress, jobs)
     notes += [one.message for one in failures]
     shared = [one for one in shared if one.scan.name in seen]
     if len(shared) < 2:
@@ -179,7 +167,7 @@ def compare(
     own = {one.name: one.study for one in conditions}
     joint = [name for name, study in own.items() if study in together]
     notes += [f"no classification of sites for {name}: its channels are joint" for name in joint]
-    classified, unclassified, more = recognise_sites(
+    classified, unclassified, more = classification.recognise_sites(
         scans,
         [seen[scan.name].lattice for scan in scans],
         runs,
@@ -267,8 +255,8 @@ class _ScanMeasures(NamedTuple):
 def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
     """Measure a scan under every condition."""
     scan = shared.scan
-    results = [read_results(paths) for paths in shared.paths]
-    read = read_raw_voxels(scan, results[0].record, max_bytes=max_bytes)
+    results = [finished.read_results(paths) for paths in shared.paths]
+    read = finished.read_raw_voxels(scan, results[0].record, max_bytes=max_bytes)
     volume, files, warnings = read.volume, read.files, [*read.warnings]
     values = volume.values(volume.flat)
     counts = read.inside[:] & np.isfinite(values)
@@ -297,12 +285,12 @@ def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
         _measured(alignment(voxels), tissues, slopes(alignment)),
     ]
     for paths, (_, record, _) in zip(shared.paths, results, strict=True):
-        refuse_other_inputs(paths, record, files)
+        finished.refuse_other_inputs(paths, record, files)
         result = read_volume(paths.image, max_bytes=max_bytes)
-        refuse_other_image(record, result)
+        finished.refuse_other_image(record, result)
         after = result.values(result.flat)[counts]
         conditions.append(_measured(after, tissues, slopes(record.map)))
-    lattice = lattice_of(volume, counts, voxels, tissues, alignment)
+    lattice = classification.lattice_of(volume, counts, voxels, tissues, alignment)
     return _ScanMeasures(conditions, lattice, warnings)
 
 

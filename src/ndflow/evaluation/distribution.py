@@ -131,9 +131,7 @@ def empirical_distribution(
     weights = real_array(np.ones(given.size) if counts is None else counts, "counts", given.size)
     levels, level = np.unique(given[weights > 0], return_inverse=True)
     if levels.size < 2:
-        raise InvalidValueError(
-            "the intensities of a scan must have two or more levels; check the image and the mask"
-        )
+        raise InvalidValueError("the intensities of a scan must differ; check the image and mask")
     masses = np.bincount(level, weights[weights > 0])
     below = np.concatenate([[0.0], np.cumsum(masses)])
     return _distinct(midpoint_edges(levels), below / below[-1])

@@ -15,11 +15,10 @@ import os
 from collections import ChainMap
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from ndflow._version import installing
+from ndflow._version import installing, not_installed
 from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.evaluation.classification import run_followed
 from ndflow.evaluation.comparison import Comparison, compare
@@ -76,12 +75,8 @@ def check_evaluation(folder: Path, *, force: bool) -> None:
     check_folder(folder)
     if folder.exists() and not folder.is_dir():
         raise FileError(folder, "not a folder", "choose another name for the results")
-    for package in ("matplotlib", "sklearn"):
-        if find_spec(package) is None:
-            raise InvalidValueError(
-                f"an evaluation needs {package}, which is not installed; "
-                f"try {installing('evaluate')}"
-            )
+    if missing := not_installed("matplotlib", "sklearn"):
+        raise InvalidValueError(f"an evaluation needs {missing[0]}; try {installing('evaluate')}")
     if not force and folder.is_dir() and any(folder.iterdir()):
         raise FileError(folder, "not empty", "choose another folder, or --force to write there")
     _former(folder)

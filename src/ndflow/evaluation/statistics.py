@@ -194,25 +194,16 @@ def covariate_effect(
     count = len(set(names))
     freedom = y.size - count - 1 - len(further)
     if freedom < 1:
-        raise InvalidValueError(
-            f"the covariate is known for {y.size} scans of {count} sites; "
-            f"its effect needs at least {count + 2 + len(further)} scans"
-        )
+        raise InvalidValueError(f"{y.size} scans have the covariate; add {1 - freedom} or more")
     site = np.unique(names, return_inverse=True)[1]
     dx, dy = _deviations(x, site), _deviations(y, site)
     if not dx.any():
-        raise InvalidValueError(
-            "the covariate does not vary within any site, so its effect cannot be separated "
-            "from that of the sites"
-        )
+        raise InvalidValueError("the covariate does not vary within any site; leave it out")
     if further:
         dz = np.column_stack([_deviations(one[known], site) for one in further])
         dx, dy = _without(dx, dz), _without(dy, dz)
         if not dx.any():
-            raise InvalidValueError(
-                "the covariate only varies together with the other covariates within sites, so "
-                "their effects cannot be told apart; leave one out"
-            )
+            raise InvalidValueError("the covariate only varies together with others; leave one out")
     slope = error = correlation = 0.0
     if dy.any():
         # In units of the largest deviation, so that no square overflows or underflows.

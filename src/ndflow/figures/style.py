@@ -110,9 +110,7 @@ def drawing() -> Iterator[None]:
     try:
         from matplotlib import style
     except ImportError:
-        raise InvalidValueError(
-            f"figures need matplotlib, which is not installed; try {installing('report')}"
-        ) from None
+        raise InvalidValueError(f"figures need matplotlib; try {installing('report')}") from None
     with style.context(_SETTINGS, after_reset=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
         yield

@@ -34,11 +34,11 @@ from typing import NamedTuple
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.model_files import read_text
+from ndflow.values import first_of
 
 MISSING = ("", "n/a")  # cells without a value, in lower case
 
 _MAX_BYTES = 256 << 20
-_MAX_LISTED = 5  # faulty rows in one message
 # Programs that split a line at commas or semicolons, too, would find a formula behind these.
 _QUOTED = re.compile(r'"|[,;]\s*[=+\-@]')
 _SIGNS = r"=+@\-＝＋＠－"  # spreadsheets take the full-width ones for the others
@@ -111,8 +111,7 @@ def read_delimited(path: AnyPath) -> Table:
 def refuse_rows(path: AnyPath, faults: Sequence[str]) -> None:
     """Refuse a table that has faulty rows, and name the first of them."""
     if faults:
-        more = f", and {len(faults) - _MAX_LISTED} more" if len(faults) > _MAX_LISTED else ""
-        raise FileError(path, ", ".join(faults[:_MAX_LISTED]) + more, "correct the table")
+        raise FileError(path, first_of(faults), "correct the table")
 
 
 def write_table(

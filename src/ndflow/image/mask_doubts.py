@@ -50,34 +50,19 @@ _PIECES = 0.9  # the cerebellum is a tenth of the brain
 
 TOO_WIDE = (
     "mask too wide",
-    "look at the mask on top of the scan, and give one of the brain alone (--mask, or the column "
-    "mask of the table)",
+    "look at the mask on the scan, and give one of the brain alone (--mask, or the column mask)",
 )
-TOO_SMALL = (
-    "mask too small",
-    "look at the mask on top of the scan: parts of the brain may be missing",
-)
-NO_MASK = (
-    "no mask",
-    "all non-zero voxels were used, or the foreground with --mask auto; give a mask of the brain "
-    "(--mask, or the column mask of the table)",
-)
+TOO_SMALL = ("mask too small", "look at the mask on the scan: parts of the brain may be missing")
+NO_MASK = ("no mask", "give a mask of the brain (--mask, or the column mask of the table)")
 _HEAD = (
     "whole head",
-    "give a mask of the brain (--mask, or the column mask of the table), or let --mask brain find "
-    "it in a T1w image; --mask auto finds the head, not the brain",
+    "give a mask of the brain (--mask, or the column mask of the table), or try --mask brain",
 )
-_ZERO = (
-    "zeros inside the mask",
-    "check that the mask belongs to this image, and is not wider than what the image shows",
-)
+_ZERO = ("zeros inside the mask", "check that the mask is of this image, and not too wide")
 _IN_PIECES = ("mask in pieces", "look at the mask, and keep its largest piece")
 # Kinds of doubt about voxels beside the brain, which are darker than it.
 BESIDE = {kind for kind, _ in (TOO_WIDE, NO_MASK, _HEAD, _ZERO)}
-_CUT = (
-    "mask touches the border",
-    "check that the image shows the whole brain, and that the mask ends with it",
-)
+_CUT = ("mask touches the border", "check that the image shows the whole brain")
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,7 @@ class TissueMaps(NamedTuple):
     def check_complete(self) -> TissueMaps:
         """Return the maps, if there are all three or none."""
         if not self.complete and any(part is not None for part in self):
-            raise InvalidValueError(
-                "tissue probability maps of all three tissues are needed: csf, gm and wm"
-            )
+            raise InvalidValueError("maps of all three tissues are needed: csf, gm and wm")
         return self
 
 
@@ -96,10 +94,7 @@ class Subject:
                     f"not {short(name)}"
                 )
         if not 1 <= len(images) <= _MOST:
-            raise InvalidValueError(
-                f"{len(images)} channels given, but at most {_MOST} are possible; for example "
-                f"T1w=FILE FLAIR=FILE"
-            )
+            raise InvalidValueError(f"{len(images)} channels, but at most {_MOST} are possible")
         object.__setattr__(self, "images", dict(images))
 
     @property

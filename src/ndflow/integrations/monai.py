@@ -32,17 +32,11 @@ from ndflow.values import plural
 
 try:
     import torch
+    from monai import utils
     from monai.data.meta_obj import get_track_meta
     from monai.data.meta_tensor import MetaTensor
     from monai.transforms.inverse import InvertibleTransform
     from monai.transforms.transform import MapTransform
-    from monai.utils import (
-        TraceKeys,
-        TransformBackends,
-        convert_to_dst_type,
-        convert_to_numpy,
-        convert_to_tensor,
-    )
 except ImportError as error:
     raise ImportError(
         f"ndflow.integrations.monai needs MONAI, which cannot be imported ({error}); "
@@ -89,7 +83,7 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
     True
     """
 
-    backend = [TransformBackends.NUMPY]  # noqa: RUF012 -- as every transform of MONAI says it
+    backend = [utils.TransformBackends.NUMPY]  # noqa: RUF012 -- as every transform of MONAI says it
 
     def __init__(
         self,
@@ -121,8 +115,8 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
         -------
         A MetaTensor with the metadata of the image; a tensor if these are not tracked.
         """
-        given = convert_to_tensor(img, track_meta=get_track_meta())
-        channels = convert_to_numpy(given.detach())
+        given = utils.convert_to_tensor(img, track_meta=get_track_meta())
+        channels = utils.convert_to_numpy(given.detach())
         if len(channels) != len(self.normalisers):
             raise InvalidValueError(
                 f"the image has {plural(len(channels), 'channel')}, but reference is for "
@@ -150,14 +144,14 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
         ----------
         data : what the transform returned, with its ``applied_operations``.
         """
-        noted = self.pop_transform(data)[TraceKeys.EXTRA_INFO]
+        noted = self.pop_transform(data)[utils.TraceKeys.EXTRA_INFO]
         if noted[_MODE] == _LABELS:
             return data
         return _mapped(data, json.loads(noted[_MAPS]), inverse=True)
 
     def check_transforms_match(self, transform: Mapping[Hashable, Any]) -> None:
         """Accept what any transform of this class did: the maps are all that it takes to undo."""
-        if transform.get(TraceKeys.CLASS_NAME) != type(self).__name__:
+        if transform.get(utils.TraceKeys.CLASS_NAME) != type(self).__name__:
             super().check_transforms_match(transform)
 
 
@@ -240,7 +234,7 @@ def _masks_of(mask: Any, channels: NDArray[Any]) -> Sequence[NDArray[np.bool_] |
     """
     if mask is None:
         return [None] * len(channels)
-    given = np.asarray(convert_to_numpy(mask))
+    given = np.asarray(utils.convert_to_numpy(mask))
     given = given if given.dtype == np.bool_ else given != 0
     if given.shape == channels.shape[1:]:
         given = given[np.newaxis]
@@ -261,11 +255,11 @@ def _mapped(image: torch.Tensor, records: Sequence[RecordedMap], *, inverse: boo
     records : how each channel is mapped, see `record_map`.
     inverse : whether to undo that.
     """
-    channels = convert_to_numpy(image.detach())
+    channels = utils.convert_to_numpy(image.detach())
     parts = [
         apply_recorded(record, voxels, inverse=inverse)
         for record, voxels in zip(records, channels, strict=True)
     ]
     voxels = parts[0][np.newaxis] if len(parts) == 1 else np.stack(parts)
-    mapped: torch.Tensor = convert_to_dst_type(voxels, image, dtype=torch.float32)[0]
+    mapped: torch.Tensor = utils.convert_to_dst_type(voxels, image, dtype=torch.float32)[0]
     return mapped

@@ -28,12 +28,7 @@ from ndflow.values import FloatArray, short
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-    from sklearn.utils.validation import (
-        _check_sample_weight,
-        check_array,
-        check_is_fitted,
-        validate_data,
-    )
+    from sklearn.utils import validation
 except ImportError as error:
     raise ImportError(
         "ndflow.integrations.sklearn needs scikit-learn 1.6 or later, which cannot be imported "
@@ -126,8 +121,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         ValueError
             Data or weights that scikit-learn refuses, or a target with other features.
         """
-        values = validate_data(self, X, dtype=_FLOATS, ensure_min_samples=2)
-        weights = _check_sample_weight(
+        values = validation.validate_data(self, X, dtype=_FLOATS, ensure_min_samples=2)
+        weights = validation._check_sample_weight(
             sample_weight, values, dtype=np.float64, ensure_non_negative=True
         )
         rows, counts = joined(values.astype(np.float64), weights)
@@ -149,8 +144,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         X_tr : ndarray of shape (n_samples, n_features)
             The same in the units of the target, as float32 if `X` is, else as float64.
         """
-        check_is_fitted(self)
-        values = validate_data(self, X, dtype=_FLOATS, reset=False)
+        validation.check_is_fitted(self)
+        values = validation.validate_data(self, X, dtype=_FLOATS, reset=False)
         return self.map_(values).astype(values.dtype, copy=False)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
@@ -166,8 +161,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         X_original : ndarray of shape (n_samples, n_features)
             The same in the units of the training data.
         """
-        check_is_fitted(self)
-        values = check_array(X, dtype=_FLOATS, estimator=self)
+        validation.check_is_fitted(self)
+        values = validation.check_array(X, dtype=_FLOATS, estimator=self)
         return self.map_.inverse()(values).astype(values.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
@@ -192,16 +187,14 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             names = list(getattr(target, "columns", ()))
             if names and names != list(getattr(self, "feature_names_in_", names)):
                 raise InvalidValueError("target has other columns than X, or in another order")
-            sample = check_array(target, dtype=np.float64, input_name="target")
+            sample = validation.check_array(target, dtype=np.float64, input_name="target")
             ones = np.ones(len(sample))
             found = [_density(column, ones, self.truncation) for column in sample.T]
             goals = [goal for goal in found if goal is not None]
             if len(goals) < len(found):
                 raise DegenerateDataError("target has a column without two different values")
         if len(goals) not in (1, d):
-            raise InvalidValueError(
-                f"target has {len(goals)} features, but X has {d}; it must have one, or as many"
-            )
+            raise InvalidValueError(f"target must have 1 or {d} features, not {len(goals)}")
         return goals * d if len(goals) == 1 else goals
 
 

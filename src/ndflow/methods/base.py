@@ -243,9 +243,7 @@ class Method(ABC):
         for field in options_of("match"):
             chosen = getattr(options, field.name) != getattr(default, field.name)
             if chosen and field.name not in self.uses | _EVERY_METHOD:
-                raise InvalidValueError(
-                    f"{field.name} is not an option of the method {self.name!r}; leave it out"
-                )
+                raise InvalidValueError(f"{field.name} is no option of {self.name!r}; leave it out")
 
     def measure(self, histogram: Histogram, options: Options) -> Landmarks | None:
         """Return what it needs to know about a scan besides its density: nothing, by default."""
@@ -328,9 +326,7 @@ class LandmarkMethod(Method):
     def check_landmarks(self, landmarks: Landmarks | None) -> Landmarks:
         """Return landmarks, if they can be those of this method."""
         if landmarks is None or landmarks.method != self.name:
-            raise InvalidValueError(
-                f"the method {self.name!r} needs its own landmarks; use a reference made with it"
-            )
+            raise InvalidValueError(f"{self.name!r} needs its own landmarks; give such a reference")
         size = landmarks.values.size
         if size != self.count if self.count else size < 2:
             wanted = self.count or "two or more"
@@ -361,10 +357,7 @@ class LandmarkMethod(Method):
         """
         if saved is not None and saved.method == self.name:
             if "landmarks" in self.uses and saved.values.size != options.landmarks:
-                raise InvalidValueError(
-                    f"holds {saved.values.size} landmarks, not {options.landmarks}; "
-                    f"use --set landmarks={saved.values.size}"
-                )
+                raise InvalidValueError(f"needs --set landmarks={saved.values.size}")
             return self.check_landmarks(saved)
         values = self.landmarks_of_density(mixture, options)
         if values is None or (averaged and self.fixed is None):

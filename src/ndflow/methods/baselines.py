@@ -11,14 +11,8 @@ from scipy import special
 from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.condense import condensed
 from ndflow.errors import DegenerateDataError
-from ndflow.methods.base import (
-    DensityModel,
-    Divergence,
-    LandmarkMethod,
-    Method,
-    Solution,
-    histogram_quantiles,
-)
+from ndflow.methods import base
+from ndflow.methods.base import DensityModel, LandmarkMethod, Method, Solution
 from ndflow.options import Options
 from ndflow.transport import Affine, IntensityMap, PiecewiseLinear, align, divergence
 from ndflow.transport.tabulated import smooth_table
@@ -39,7 +33,7 @@ class AffineAlignment(Method):
         unit = align(target.mixture)  # the target has unit variance there, as for `match`
         one, two = (m.transformed(unit.matrix, unit.offset) for m in (aligned, target.mixture))
         apart = divergence(one, two, options.objective)
-        found = Divergence(options.objective, apart, apart)
+        found = base.Divergence(options.objective, apart, apart)
         return Solution(affine, affine, "z-scored, not matched", divergence=found)
 
 
@@ -164,7 +158,7 @@ class Quantile(LandmarkMethod):
 
     def landmarks_of(self, histogram: Histogram, options: Options) -> FloatArray:
         """Return the distribution of a scan, as its quantiles at fixed normal scores."""
-        return histogram_quantiles(histogram, special.ndtr(_SCORES))
+        return base.histogram_quantiles(histogram, special.ndtr(_SCORES))
 
     def landmarks_of_density(self, mixture: GaussianMixture, options: Options) -> FloatArray:
         """Return the same of a density."""
@@ -230,9 +224,7 @@ def class_means(histogram: Histogram) -> FloatArray:
     seen = condensed(trimmed(histogram))
     levels, counts = seen.values[:, 0], seen.counts / seen.total
     if levels.size < 2 * CLASSES:
-        raise DegenerateDataError(
-            f"holds {levels.size} different intensities, too few for {CLASSES} classes"
-        )
+        raise DegenerateDataError(f"holds {levels.size} intensities, too few for {CLASSES} classes")
     mean, sd = float(seen.mean()[0]), float(np.sqrt(seen.covariance()[0, 0]))
     x = (levels - mean) / sd
     starts = np.interp(_STARTS, np.cumsum(counts), x)

@@ -135,17 +135,12 @@ class Mode:
         """Refuse choices that make no sense in this mode."""
         method = method_of(options)
         if self.by_site and not method.matches_densities:
-            raise InvalidValueError(
-                f"the method {method.name!r} does not work by site; leave out --mode {self.name}"
-            )
+            raise InvalidValueError(f"{method.name!r} knows no sites; leave out --mode {self.name}")
         if self.by_site and options.freeze:
-            raise InvalidValueError(
-                f"--set freeze is about the densities of single scans; leave out --mode {self.name}"
-            )
+            raise InvalidValueError(f"freeze is about single scans; leave out --mode {self.name}")
         if not self.per_scan and target_rule(options).needs_tissue_model:
             raise InvalidValueError(
-                f"--proportions {options.proportions} is for each scan, but --mode {self.name} "
-                f"treats all scans of a site alike; use --mode two-level or individual"
+                f"--proportions {options.proportions} needs --mode two-level or individual"
             )
 
     def goals(

@@ -154,10 +154,7 @@ class _FromMaps(TargetRule):
     def density(self, source: DensityModel, target: DensityModel) -> Chosen:
         model = _tissue_model(target)
         if not isinstance(source.tissues, Tissues):
-            raise InvalidValueError(
-                "--proportions tissue needs tissue probability maps of CSF, GM and WM; give "
-                "--tissue-maps (or columns of a table), or use --proportions adaptive"
-            )
+            raise InvalidValueError("--proportions tissue needs probability maps of CSF, GM, WM")
         _refuse_swapped(source.tissues, model)
         own = source.tissues.proportions
         return model.target(own), _choice("tissues", own, "its tissue probability maps", model)
@@ -165,10 +162,7 @@ class _FromMaps(TargetRule):
     def population_tissues(self, mixture: GaussianMixture, saved: Saved) -> TissueModel:
         if isinstance(saved, TissueModel):
             return saved
-        raise InvalidValueError(
-            "holds no tissues from tissue probability maps; give the file of a reference of scans "
-            "with such maps, or --proportions adaptive"
-        )
+        raise InvalidValueError("has no tissues from maps; give one that has, or use adaptive")
 
 
 class _Mildest(TargetRule):

@@ -118,18 +118,13 @@ class Reference(Value):
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variances = self.mixture.mean(), np.diagonal(self.mixture.covariance())
         if not (np.abs(mean) <= _ROUND).all() or not (np.abs(variances - 1) <= _ROUND).all():
-            raise InvalidValueError(
-                "mixture must have zero mean and unit variance in each channel; align it first"
-            )
+            raise InvalidValueError("mixture must have zero mean and unit variance; align it first")
         instance(self.channel_names, "channel_names", tuple | list)
         if not all(isinstance(name, str) and name for name in self.channel_names) or (
             len(set(self.channel_names)) != len(self.channel_names)
             or len(self.channel_names) != mean.size
         ):
-            raise InvalidValueError(
-                f"channel_names must be {mean.size} different names, one for each channel of the "
-                f"mixture, such as 'T1w', not {short(self.channel_names)}"
-            )
+            raise InvalidValueError(f"channel_names must be {mean.size} different names")
         self._set(
             channel_names=tuple(self.channel_names),
             scans=whole(self.scans, "scans", 1, 1 << 53),
@@ -192,10 +187,7 @@ def reference(
     if any(mixture.channels != d for mixture, _ in together):
         raise InvalidValueError("mixtures must all have the same number of channels")
     if d > (most := _MAX_CHANNELS if average == "density" else 1):
-        raise InvalidValueError(
-            f"mixtures must have at most {most} channels for this average, not {d}; "
-            f"make references of some of the channels"
-        )
+        raise InvalidValueError(f"mixtures must have at most {most} channels here, not {d}")
     if channel_names is None:
         channel_names = "intensity" if d == 1 else [f"intensity {i + 1}" for i in range(d)]
     fitted = fit(

@@ -119,9 +119,7 @@ class TissueModel(Value):
         if np.linalg.eigvalsh(covariance)[0] < -_ROUND or np.abs(covariance.sum(axis=1)).max() > (
             _ROUND
         ):
-            raise InvalidValueError(
-                "covariance must be positive semidefinite, and its rows must sum to 0"
-            )
+            raise InvalidValueError("covariance must be positive semidefinite, with rows of sum 0")
         if self.source not in ("maps", "components"):
             raise InvalidValueError(f"source must be 'maps' or 'components', not {self.source!r}")
         self._set(
@@ -220,9 +218,7 @@ def tissues_from_components(reference: GaussianMixture) -> TissueModel:
     TissueModel(CSF 20%, GM 50%, WM 30%, from components)
     """
     if reference.channels != 1 or reference.components < len(TISSUES):
-        raise InvalidValueError(
-            "reference must have one channel and at least three components to be split into tissues"
-        )
+        raise InvalidValueError("reference must have one channel and at least three components")
     order = np.argsort(reference.means[:, 0], kind="stable")
     weights, means = reference.weights[order], reference.means[order, 0]
     cuts = [(i, j) for i in range(1, len(order) - 1) for j in range(i + 1, len(order))]

@@ -21,7 +21,7 @@ import io
 import re
 import warnings
 from functools import cache
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import PurePath
 from typing import Any
 
@@ -30,7 +30,7 @@ from nibabel.nifti1 import Nifti1Image
 from nibabel.orientations import apply_orientation, io_orientation, ornt_transform
 from numpy.typing import NDArray
 
-from ndflow._version import installing
+from ndflow._version import installing, not_installed
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import BoolArray
 from ndflow.image.mask_doubts import measure_mask
@@ -134,13 +134,9 @@ def brain_mask(volume: Volume) -> BoolArray:
 
 def check_deepbet() -> None:
     """Raise an error if deepbet is not installed, without the second that importing it takes."""
-    missing = [name for name in ("deepbet", "torch") if util.find_spec(name) is None]
-    if missing:
-        raise InvalidValueError(
-            f"finding brains needs deepbet, but {' and '.join(missing)} cannot be imported; try "
-            f"{installing('prepare')} (the CPU build of torch is enough), or give masks "
-            "(--mask FILE)"
-        )
+    if missing := not_installed("deepbet", "torch"):
+        what = f"finding brains needs {' and '.join(missing)}"
+        raise InvalidValueError(f"{what}; try {installing('prepare')}, or give masks (--mask FILE)")
 
 
 def deepbet_version() -> str:
@@ -165,18 +161,21 @@ of a table)
         raise FileError(path, f"{cause} only", _TRY)
 
 
+def refuse_unplaced(volume: Volume) -> None:
+    """Refuse a single slice, and an image whose header does not say where its voxels are."""
+    if len(volume.spatial_shape) < 3 or min(volume.spatial_shape) < 2:
+        raise FileError(volume.path, "a single slice", "give a whole volume")
+    if not np.isfinite(volume.affine).all() or np.linalg.matrix_rank(volume.affine[:3, :3]) < 3:
+        cause = "its orientation is not known from its header: the affine has no inverse"
+        raise FileError(volume.path, cause, "correct its sform or qform, or convert it again")
+
+
 def _upright(volume: Volume) -> tuple[NDArray[np.float32], NDArray[Any]]:
     """Return the image along axes that point right, forward and up, and the way back."""
     if not volume.placed:
-        raise InvalidValueError(
-            f"{volume.path}: an array has no orientation, which deepbet needs to find a brain; "
-            "give a file or a nibabel image, or a mask"
-        )
-    axes = volume.affine[:3, :3]
-    if len(volume.spatial_shape) < 3 or min(volume.spatial_shape) < 2:
-        raise FileError(volume.path, "a brain cannot be found in a single slice", _TRY)
-    if not np.isfinite(volume.affine).all() or np.linalg.matrix_rank(axes) < 3:
-        raise FileError(volume.path, "its orientation is not known from its header", _TRY)
+        cause = "an array has no orientation, which deepbet needs"
+        raise InvalidValueError(f"{volume.path}: {cause}; give an image of nibabel, or a mask")
+    refuse_unplaced(volume)
     values = volume.values(volume.stored).reshape(volume.spatial_shape, order="F")
     bounded = np.where(np.isfinite(values), values, 0)
     # A power of 2 changes no digit, and what is huge fits into float32.

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, special
 
-from ndflow._version import installing
-from ndflow.errors import DegenerateDataError, InvalidValueError
+from ndflow.errors import DegenerateDataError
 from ndflow.values import FloatArray, Record
 
 Map = NDArray[np.float32]
@@ -283,19 +282,8 @@ def load_anatomy() -> Anatomy:
     -------
     Anatomy
         The ICBM152 average brain, from nilearn, on a grid of 1 mm.
-
-    Raises
-    ------
-    InvalidValueError
-        Where nilearn is not installed.
     """
-    try:
-        datasets = import_module("nilearn.datasets")
-    except ImportError:
-        raise InvalidValueError(
-            "the template brain is that of nilearn, which is not installed; "
-            f"try {installing('prepare')}"
-        ) from None
+    datasets = import_module("nilearn.datasets")
     kinds = ("load_mni152_template", "load_mni152_gm_template", "load_mni152_wm_template")
     images = [getattr(datasets, load)(resolution=1) for load in kinds]
     t1, gm, wm = (np.ascontiguousarray(image.dataobj, dtype=np.float32) for image in images)

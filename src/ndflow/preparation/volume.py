@@ -13,16 +13,8 @@ import numpy as np
 from ndflow.errors import DegenerateDataError, FileError
 from ndflow.image.mask_doubts import LARGEST, SMALLEST, TOO_SMALL, TOO_WIDE
 from ndflow.image.volume import Volume
-from ndflow.preparation.registration import (
-    Bools,
-    ChannelFit,
-    Map,
-    interpolated,
-    lesion_on_grid,
-    log_bias_field,
-    register_template,
-    working_grid,
-)
+from ndflow.preparation import registration
+from ndflow.preparation.registration import Bools, Map
 from ndflow.preparation.segmentation import segment
 from ndflow.values import Doubt, FloatArray, Record
 
@@ -53,7 +45,7 @@ class Measures(Record):
     overlap: float | None = None
     agreement: float | None = None
     likeness: float | None = None
-    channels: dict[str, ChannelFit] | None = None
+    channels: dict[str, registration.ChannelFit] | None = None
 
 
 class PreparedVolume(NamedTuple):
@@ -130,16 +122,16 @@ def _prepared(
         raise FileError(volume.path, f"{cause} intensities above 0", hint)
     lesion = brain & ~seen
     filled = np.where(lesion, raw[seen].mean(), raw)  # a lesion must not blur into its surroundings
-    coarse = working_grid(filled, volume.affine, brain)
+    coarse = registration.working_grid(filled, volume.affine, brain)
     if not coarse.brain.any():
         raise DegenerateDataError(f"the brain is too small: {brain_ml:.2g} ml")
-    damaged = lesion_on_grid(lesion, volume.affine, coarse)
+    damaged = registration.lesion_on_grid(lesion, volume.affine, coarse)
 
     def at_scan(part: Map) -> Map:
-        return interpolated(part, coarse.affine, raw.shape, volume.affine)
+        return registration.interpolated(part, coarse.affine, raw.shape, volume.affine)
 
     if bias_field:
-        log = log_bias_field(coarse, damaged)
+        log = registration.log_bias_field(coarse, damaged)
         here = np.exp(at_scan(log))
         field = float(here[brain].min()), float(here[brain].max())
         found = found._replace(
@@ -148,7 +140,7 @@ def _prepared(
         coarse = coarse._replace(values=np.asarray(coarse.values / np.exp(log), np.float32))
     if not tissues:
         return found
-    warped = register_template(coarse, damaged)
+    warped = registration.register_template(coarse, damaged)
     gm, wm = map(at_scan, (warped.gm, warped.wm))
     expected = np.stack([np.clip(1 - gm - wm, 0, 1), gm, wm])
     shares = segment(found.corrected, brain, expected, lesion)
@@ -200,25 +192,15 @@ _MOVED = 30.0  # mm: by 15°, for example
 _MUTUAL = 1.05  # channels of one brain had 1.08 and more; 4 mm away, mirrored or of others, 1.04
 _COVERED = 0.95  # of the brain
 
-_UNFIT = (
-    "template does not fit",
-    "look at its picture: does the mask hold the whole brain, and nothing else?",
-)
+_UNFIT = ("template does not fit", "does its picture show a mask of the brain, and nothing else?")
 _UNLIKE = (
     "unlike the template",
     "look at its picture: is the head upright, and is the mask that of this scan? If not, correct "
     "the header or the mask; tissue probability maps of other contrasts than T1w must be given",
 )
 _TISSUES = ("unusual tissues", "look at the borders in its picture: do they follow the tissues?")
-_FIELD = (
-    "strong bias field",
-    "compare both rows of its picture; if contrast was lost, prepare it with --no-bias-field",
-)
-_CHANNEL = (
-    "channel does not fit",
-    "look at its row in the picture: do the outlines follow its tissues? If not, is it of the same "
-    "visit, and are both headers right?",
-)
+_FIELD = ("strong bias field", "compare both rows of its picture, or try --no-bias-field")
+_CHANNEL = ("channel does not fit", "do the outlines in its picture follow its tissues?")
 
 
 def preparation_doubts(measures: Measures) -> tuple[Doubt, ...]:

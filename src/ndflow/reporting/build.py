@@ -14,12 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ndflow._version import installing
+from ndflow._version import installing, not_installed
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.style import colours
 from ndflow.files.atomic import AnyPath, check_new, new_file, reading
@@ -35,15 +34,10 @@ from ndflow.reporting.methods_text import cited, facts, methods_paragraph, study
 from ndflow.reporting.montage import montage, shared_windows, thumbnail
 from ndflow.reporting.page import niivue, render
 from ndflow.reporting.preparation_section import PreparedImage, preparation_of
+from ndflow.study import finished
 from ndflow.study.bids_names import dataset_name
 from ndflow.study.checks import NO_SITE, doubt_counts
-from ndflow.study.finished import (
-    FinishedStudy,
-    page_fingerprint,
-    read_results,
-    results_fingerprint,
-    unchanging,
-)
+from ndflow.study.finished import FinishedStudy
 from ndflow.study.manifest import read_record
 from ndflow.study.plan import EVALUATION, PROVENANCE, REPORT, reference_name
 from ndflow.study.prepare_step import MEASURES
@@ -60,11 +54,8 @@ _THREADS = 4
 
 def check_report() -> None:
     """Refuse to begin without the packages that a page needs."""
-    for package in ("jinja2", "matplotlib"):
-        if find_spec(package) is None:
-            raise InvalidValueError(
-                f"a report needs {package}, which is not installed; try {installing('report')}"
-            )
+    if missing := not_installed("jinja2", "matplotlib"):
+        raise InvalidValueError(f"a report needs {missing[0]}; try {installing('report')}")
 
 
 def report(
@@ -119,14 +110,14 @@ def report(
         if prepared:
             page = _prepared_page(folder, sample, follow)
         else:
-            with unchanging([out]) as (run,):
+            with finished.unchanging([out]) as (run,):
                 several = len(run.record.channels) > 1
                 page = (
                     _channels_page(run, sample, follow)
                     if several
                     else _study_page(run, sample, viewer, max_bytes, follow)
                 )
-        fingerprint = page_fingerprint(folder)
+        fingerprint = finished.page_fingerprint(folder)
         return _write(path, replace(page, title=title or page.title), fingerprint, force)
 
 
@@ -193,13 +184,12 @@ def _doubts(
     What its preparation found doubtful comes first, since it may be the cause of the rest.
     """
     name = scan.scan.name
-    warnings = dict.fromkeys([*scan.model.warnings, *scan.record.warnings])
     before = prepared[name].record.doubts if name in prepared else ()
     kinds = {doubt.kind for doubt in before}
     return [
         *before,
         *(doubt for doubt in run.record.doubts.get(name, ()) if doubt.kind not in kinds),
-        *(Doubt("warning", text, "read what it says") for text in warnings),
+        *scan_section.noted([*scan.model.warnings, *scan.record.warnings]),
     ]
 
 
@@ -229,7 +219,7 @@ def _study_page(
     scans = []
     for one in run.study.scans:
         paths = run.study.paths(one)
-        scans.append(scan_section.ScanSummary(one, paths, *read_results(paths)[:2]))
+        scans.append(scan_section.ScanSummary(one, paths, *finished.read_results(paths)[:2]))
         step()
     prepared = _prepared(scans)
     records = [one.record for one in prepared.values()]
@@ -327,7 +317,7 @@ def _evaluations(run: FinishedStudy) -> dict[str, Any]:
     for name in run.record.channels:
         study = replace(run.study, scans=[scan.alone(name) for scan in run.study.scans])
         place = run.study.folder / EVALUATION
-        found = evaluation_section(place, results_fingerprint(study), name)
+        found = evaluation_section(place, finished.results_fingerprint(study), name)
         for what, own in found.items():
             parts.setdefault(what, []).extend(own)
     return dict(parts)

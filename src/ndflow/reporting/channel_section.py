@@ -12,7 +12,7 @@ from ndflow.image.preview import Preview
 from ndflow.image.subject import Subject
 from ndflow.reporting.content import Column, Picture, ScanEntry
 from ndflow.reporting.montage import thumbnail
-from ndflow.reporting.scan_section import preview_of, slices_of
+from ndflow.reporting.scan_section import noted, preview_of, slices_of
 from ndflow.study.checks import NO_SITE
 from ndflow.study.plan import Study
 from ndflow.subject.plot import plot_channels
@@ -47,8 +47,7 @@ class ChannelImage(NamedTuple):
     @property
     def flags(self) -> list[Doubt]:
         """What to check."""
-        warnings = (Doubt("warning", text, "see what it says") for text in self.record.warnings)
-        return [*self.record.doubts, *warnings]
+        return [*self.record.doubts, *noted(self.record.warnings)]
 
 
 def read_channel(study: Study, scan: Subject, channel: str) -> ChannelImage:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from warnings import warn
 
+from ndflow._version import not_installed
 from ndflow.errors import InvalidValueError, NdflowError
 from ndflow.files.atomic import AnyPath
 from ndflow.image.mask import Unmasked
 from ndflow.options import NoMask, Options, Preparing, PresetName, Space, TissueSource, documented
 from ndflow.reporting.build import report as write_report
+from ndflow.study import run
 from ndflow.study.finished import page_is_current
-from ndflow.study.run import (
-    Asked,
-    Summary,
-    assemble,
-    assemble_preparation,
-    preparing_for,
-    run_study,
-)
 from ndflow.study.table import read_table
 from ndflow.study.tasks import Progress, Silent
 from ndflow.subject.presets import Choices
@@ -43,7 +36,7 @@ def cohort(
     report: bool = True,
     progress: Progress | None = None,
     **options: Any,
-) -> Summary:
+) -> run.Summary:
     """Normalise all scans of a study, and write the report, as ``ndflow cohort`` does.
 
     Parameters
@@ -88,13 +81,13 @@ def cohort(
     listing = read_table(table, names)
     for text in listing.warnings:
         warn(text, stacklevel=2)
-    preparing, unmasked = preparing_for(prepare, mask)
+    preparing, unmasked = run.preparing_for(prepare, mask)
     given = None if reference is None else str(reference)
-    asked = Asked(Choices(preset, options), given, preparing, unmasked, jobs, scheduler)
-    study, following = assemble(listing, Path(out).absolute(), asked), progress or Silent()
-    summary = run_study(study, following)
-    able = all(find_spec(package) is not None for package in ("jinja2", "matplotlib"))
-    if report and able and summary.done and not page_is_current(study.folder):
+    asked = run.Asked(Choices(preset, options), given, preparing, unmasked, jobs, scheduler)
+    study, following = run.assemble(listing, Path(out).absolute(), asked), progress or Silent()
+    summary = run.run_study(study, following)
+    able = report and summary.done and not not_installed("jinja2", "matplotlib")
+    if able and not page_is_current(study.folder):
         limit, force = study.options.max_bytes, study.options.force
         try:
             write_report(study.folder, max_bytes=limit, force=force, progress=following)
@@ -118,7 +111,7 @@ def prepare(
     jobs: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
-) -> Summary:
+) -> run.Summary:
     """Prepare raw scans for a study, as ``ndflow prepare`` does.
 
     Parameters
@@ -154,7 +147,7 @@ def prepare(
     listing = read_table(table, (channel,) if channel else ())
     for text in listing.warnings:
         warn(text, stacklevel=2)
-    study = assemble_preparation(
+    study = run.assemble_preparation(
         listing,
         Path(out).absolute(),
         Preparing(mask, tissues, no_bias_field, space, resolution),
@@ -162,4 +155,4 @@ def prepare(
         jobs=jobs,
         scheduler=scheduler,
     )
-    return run_study(study, progress or Silent())
+    return run.run_study(study, progress or Silent())

@@ -9,15 +9,13 @@ from pathlib import Path
 
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.outputs import stem
-from ndflow.image.preview import preview_bytes
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel
 from ndflow.reporting import scan_section
-from ndflow.reporting.content import Headline, Page, Slices
+from ndflow.reporting.content import Headline, Page
 from ndflow.reporting.page import render
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.normalise import Result
-from ndflow.values import Doubt
 
 
 def write_results_page(path: AnyPath, results: Sequence[Result], sentence: str) -> None:
@@ -37,17 +35,14 @@ def write_results_page(path: AnyPath, results: Sequence[Result], sentence: str) 
         (model, preview), paths = result.seen, ResultPaths(place, place, place, place)
         scan = Subject({ANY_CHANNEL: str(place)}, name=stem(place))
         goal = DensityModel(target.mixture, target.landmarks, target.tissues)
-        warnings = [Doubt("warning", text, "read what it says") for text in record.warnings]
         entry = scan_section.scan_entry(
             scan_section.ScanSummary(scan, paths, model, record),
-            [*record.doubts, *warnings],
+            [*record.doubts, *scan_section.noted(record.warnings)],
             goal,
             scan_section.COLUMNS,
         )
-        (height, width), lesion = preview.before.shape, preview.lesion
-        windows = preview.before_window, preview.after_window
-        slices = Slices("", preview_bytes(preview), width, height, *windows, lesion)
-        entries.append(replace(entry, slices=slices))
+        slices = scan_section.slices_of(place, preview, embedded=True)
+        entries.append(replace(entry, slices=replace(slices, link="")))
         facts |= {"Target": target.name, "Command": shlex.join(record.command or ())}
         facts |= {"Preset": record.preset.text} if record.preset else {}
     page = Page(

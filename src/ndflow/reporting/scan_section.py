@@ -8,7 +8,7 @@ a scan has the quantiles ``f(Q(p))``, where f is its map, and the density ``q(x)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.preview import Preview, read_preview, small_volume, upright
+from ndflow.image.preview import Preview, preview_bytes, read_preview, small_volume, upright
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
@@ -190,9 +190,14 @@ def preview_of(path: Path) -> Preview | None:
         return None
 
 
+def noted(warnings: Iterable[str]) -> list[Doubt]:
+    """Return the warnings of records as what to check, each once."""
+    return [Doubt("warning", text, "read what it says") for text in dict.fromkeys(warnings)]
+
+
 def slices_of(path: Path, preview: Preview, *, embedded: bool) -> Slices:
     """Return the slices of a preview; `embedded` if they are part of the page."""
-    link, content = f"{path.parent.name}/{path.name}", path.read_bytes() if embedded else None
+    link, content = f"{path.parent.name}/{path.name}", preview_bytes(preview) if embedded else None
     height, width = preview.before.shape
     windows = (preview.before_window, preview.after_window)
     return Slices(link, content, width, height, *windows, preview.lesion)

@@ -34,11 +34,10 @@ from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study import bids_names
 from ndflow.study.bids_names import DESCRIPTION, IMAGES, Entities, check_label, entities_of, natural
 from ndflow.study.table import OUR_NAME, Listing, taken_names
-from ndflow.values import listed, plural
+from ndflow.values import first_of, listed, plural
 
 _VALIDATOR = "for details, run the BIDS validator: bids-validator-deno"
 _NOT_DATATYPES = ("code", "derivatives", "sourcedata")
-_MAX_LISTED = 10  # labels or names in one message
 _PREPROCESSED = "preproc"  # the ``desc`` label of images whose bias fields were corrected
 
 
@@ -132,9 +131,10 @@ def read_dataset(
         if raw and origin.preprocessed:
             cause = "holds preprocessed images, which need no --prepare"
             raise FileError(origin.root, cause, "leave out --prepare, or this folder")
-        found = {name: _find(dataset, origin, name, people) for name in some}
-        warnings = [warning for one in found.values() for warning in one.warnings]
-        images = {name: one.images for name, one in found.items()}
+        images, warnings = {}, []
+        for name in some:
+            images[name], more = _find(dataset, origin, name, people)
+            warnings += more
         rows: dict[str, Row] = {one.subject.origin: {key: one} for one in images.get(key, ())}
         left_out: dict[str, str] = {}
         if joint:
@@ -143,7 +143,7 @@ def read_dataset(
             if not rows:
                 cause = f"no subject has all of {listed(names)}; {words[0]}"
                 raise FileError(dataset.path, cause, "give other suffixes, or leave out --joint")
-            warnings += [f"{dataset.path}: left out: {_some(words)}"] if words else []
+            warnings += [f"{dataset.path}: left out: {first_of(words)}"] if words else []
         about = f" ({listed(names)} together)" if joint else f" ({key})" if len(names) > 1 else ""
         listings[key] = replace(
             _listing(dataset, rows, masks_needed, warnings),
@@ -152,11 +152,6 @@ def read_dataset(
             images=_described(origin, rows),
         )
     return listings
-
-
-def _some(words: Sequence[str]) -> str:
-    more = f" and {len(words) - _MAX_LISTED} more" if len(words) > _MAX_LISTED else ""
-    return f"{', '.join(words[:_MAX_LISTED])}{more}"
 
 
 def _visits(found: Mapping[str, Sequence[_Image]]) -> tuple[dict[str, Row], dict[str, str]]:
@@ -264,9 +259,7 @@ def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
         name = re.sub(r"[^\w.+-]", "-", name, flags=re.ASCII)
         if name in (bids_names.RAW, *folders):
             cause = "is given twice" if name in folders else "names the dataset itself"
-            raise InvalidValueError(
-                f"--derivatives: {name!r} {cause}; choose another name, as in NAME=PATH"
-            )
+            raise InvalidValueError(f"--derivatives: {name!r} {cause}; choose another: NAME=PATH")
         folders[name] = Path(path).absolute()
     return folders
 
@@ -316,15 +309,10 @@ def _origin(dataset: Dataset, suffixes: Sequence[str]) -> _Origin:
     return _Origin(dataset.root)
 
 
-class _Found(NamedTuple):
-    """Images, and warnings about what was left out."""
-
-    images: list[_Image]
-    warnings: list[str]
-
-
-def _find(dataset: Dataset, origin: _Origin, suffix: str, people: _Participants) -> _Found:
-    """Return the images with a suffix, at least one, all in one space."""
+def _find(
+    dataset: Dataset, origin: _Origin, suffix: str, people: _Participants
+) -> tuple[list[_Image], list[str]]:
+    """Return the images with a suffix, at least one, all in one space; and warnings."""
     every = _images(dataset, origin, suffix, people)
     spaces = {image.called(*_GRID): None for image in every}
     if len(spaces) > 1 and "" not in spaces:
@@ -338,19 +326,19 @@ def _find(dataset: Dataset, origin: _Origin, suffix: str, people: _Participants)
         known = _images(replace(dataset, derivatives={}), _Origin(dataset.root), suffix, people)
         used = {None, *(image.subject.lesion for image in images)}
         if unused := [one.subject.origin for one in known if one.subject.lesion not in used]:
-            cause = f"the lesion masks of {_some(unused)} are not used"
+            cause = f"the lesion masks of {first_of(unused)} are not used"
             warnings.append(f"{dataset.path}: {cause}: they fit no preprocessed image")
     covered = {image.called("sub", "ses") for image in images}  # without ses: of all sessions
     visits = {one.called("sub", "ses"): one.called("sub") for one in known}
     if lost := [visit for visit, person in visits.items() if not covered & {visit, person}]:
-        warnings.append(f"{origin.root}: left out: {_some(lost)} ({origin.lacks(suffix)})")
-    return _Found(images, warnings)
+        warnings.append(f"{origin.root}: left out: {first_of(lost)} ({origin.lacks(suffix)})")
+    return images, warnings
 
 
 def _no_images(origin: _Origin, suffix: str, people: Sequence[str]) -> FileError:
     """Return the error of participants without images."""
     if origin.preprocessed:
-        cause = f"{origin.lacks(suffix)} of {_some([f'sub-{label}' for label in people])}"
+        cause = f"{origin.lacks(suffix)} of {first_of([f'sub-{label}' for label in people])}"
         return FileError(origin.root, cause, "run the pipeline for them first")
     cause = f"no scans sub-…_{suffix}.nii[.gz] in sub-*/[ses-*/]<datatype>/"
     places = [origin.root / place.folder for place in _places(origin.root, people)]
@@ -445,8 +433,8 @@ def _names(folder: Path) -> list[str]:
 
 def _check_known(root: Path, what: str, named: set[str], known: Collection[str | None]) -> None:
     if missing := sorted(named.difference(known), key=natural):
-        there = _some(sorted(filter(None, known), key=natural)) or f"no {what}s"
-        raise FileError(root, f"no {what} {_some(missing)}", f"there are {there}")
+        there = first_of(sorted(filter(None, known), key=natural)) or f"no {what}s"
+        raise FileError(root, f"no {what} {first_of(missing)}", f"there are {there}")
 
 
 def _scans(origin: _Origin, place: _Place, suffix: str) -> dict[str, Entities]:

@@ -23,18 +23,9 @@ from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.options import Options, chosen_options
+from ndflow.study import plan
 from ndflow.study.manifest import read_record
-from ndflow.study.plan import (
-    EVALUATION,
-    EVALUATION_RECORD,
-    PREPARED,
-    PROVENANCE,
-    REPORT,
-    SCANS,
-    ResultPaths,
-    Study,
-    reference_name,
-)
+from ndflow.study.plan import PROVENANCE, ResultPaths, Study
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES
 from ndflow.subject.records import MapRecord, ScanModel, StudyRecord
@@ -93,7 +84,7 @@ def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
     record = read_record(folder)
     if record.is_preparation:
         raise FileError(folder, "holds a preparation, not a study", _NO_STUDY)
-    listed = read_study_scans(folder / SCANS, record.channels)
+    listed = read_study_scans(folder / plan.SCANS, record.channels)
     scans = [scan for scan in listed if (folder / scan.output.sidecar).exists()]
     if not scans:
         raise FileError(folder, "holds no normalised scan", "look at its failures.tsv")
@@ -112,7 +103,7 @@ def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
         options,
         preset=record.preset,
         # A reference that was given is in the folder too, even where the original has gone.
-        given=None if record.reference is None else str(folder / reference_name(None)),
+        given=None if record.reference is None else str(folder / plan.reference_name(None)),
     )
     return FinishedStudy(name, study, record, results_fingerprint(study))
 
@@ -225,13 +216,15 @@ def page_fingerprint(folder: Path) -> str:
     shown: dict[str, JSON] = {"ndflow": __version__, "folder": Path(os.path.realpath(folder)).name}
     with suppress(FileError):  # there need be none, nor any of what follows
         shown[FAILURES] = sha256_of(folder / FAILURES)
-    evaluations = sorted((folder / EVALUATION).rglob(EVALUATION_RECORD))  # of each channel
+    evaluations = sorted(
+        (folder / plan.EVALUATION).rglob(plan.EVALUATION_RECORD)
+    )  # of each channel
     names = [str(path.relative_to(folder)) for path in evaluations]
-    for name in (PROVENANCE, *names, f"{PREPARED}/{PROVENANCE}"):
+    for name in (PROVENANCE, *names, f"{plan.PREPARED}/{PROVENANCE}"):
         with suppress(FileError):
             payload = dict(read_model(folder / name).payload)
             outputs = payload.get("outputs") or {}
-            payload["outputs"] = {file: sha for file, sha in outputs.items() if file != REPORT}
+            payload["outputs"] = {file: sha for file, sha in outputs.items() if file != plan.REPORT}
             # Not how a result was asked for (-j, -q), and not the report itself.
             shown[name] = {k: v for k, v in payload.items() if k not in ("command", "checksum")}
     return fingerprint_of(**shown)
@@ -241,7 +234,7 @@ def page_is_current(folder: Path) -> bool:
     """Return whether the report of a study shows what the study holds now."""
     expected = f'<meta name="ndflow-content" content="{page_fingerprint(folder)}">'
     try:
-        with (folder / REPORT).open("rb") as file:
+        with (folder / plan.REPORT).open("rb") as file:
             return expected.encode() in file.read(1 << 14)
     except OSError:
         return False

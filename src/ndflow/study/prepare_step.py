@@ -37,7 +37,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from unicodedata import normalize
@@ -46,35 +45,29 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow._version import PREPARATIONS, installing, versions
+from ndflow._version import PREPARATIONS, installing, not_installed, versions
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.model_files import list_outputs, outputs_in, relative_outputs, write_pending
 from ndflow.files.outputs import sidecar_of, stem
 from ndflow.files.stream import FileHash, Hashes, all_files, contents
 from ndflow.files.tables import write_table
-from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, misalignment_warnings, same_grid
+from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, same_grid
 from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import ANY_CHANNEL, Output, Subject, TissueMaps
 from ndflow.image.volume import Volume
 from ndflow.image.write import new_nifti, write_volume
 from ndflow.options import Preparing
+from ndflow.preparation import registration
 from ndflow.preparation.brain import (
     T1W,
     contrast_called,
     contrast_in_name,
     deepbet_version,
     ending_of,
+    refuse_unplaced,
 )
 from ndflow.preparation.picture import preparation_picture
-from ndflow.preparation.registration import (
-    TEMPLATE_SPACE,
-    Bools,
-    ChannelFit,
-    Grid,
-    Map,
-    aligned_copy,
-    moved_channel,
-)
+from ndflow.preparation.registration import Bools, Map
 from ndflow.preparation.volume import (
     Measures,
     PreparedVolume,
@@ -88,7 +81,7 @@ from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.study.table import alike
 from ndflow.subject.records import FileRecord
-from ndflow.subject.voxels import error_about, read_voxels
+from ndflow.subject.voxels import error_about, read_map, read_voxels
 from ndflow.values import JSON, Doubt, listed, plural
 
 # that preparations depend on
@@ -217,7 +210,7 @@ class PrepareStep(Step):
         start, resolution = name.partition(_IMAGE)[0], self.preparing.resolution
         if copy and resolution is not None:
             label = f"{resolution:g}".replace(".", "p")
-            start = f"{_OTHER_GRID.sub('', start)}_space-{TEMPLATE_SPACE}_res-{label}"
+            start = f"{_OTHER_GRID.sub('', start)}_space-{registration.TEMPLATE_SPACE}_res-{label}"
 
         def file(ending: str) -> Path:
             return Path(f"{folder}/{start}_{ending}")
@@ -344,7 +337,7 @@ class _Raw(NamedTuple):
     brain: BoolArray
     lesion: BoolArray | None
     maps: tuple[Volume, ...]
-    fits: dict[str, ChannelFit]
+    fits: dict[str, registration.ChannelFit]
     files: Hashes
     warnings: tuple[str, ...]
 
@@ -366,7 +359,7 @@ def channels_to_move(scan: Subject) -> list[str]:
 def _read_raw(scan: Subject, steps: Mapping[str, str], max_bytes: int) -> _Raw:
     """Read a scan, its masks and maps, and check that they belong together."""
     for image in scan.images.values():
-        _refuse_unplaced(read_grid(image))
+        refuse_unplaced(read_grid(image))
     anchor, moving = _anchor(scan), channels_to_move(scan)
     images = {name: image for name, image in scan.images.items() if name not in moving}
     mask = BRAIN if scan.mask is None and steps["mask"] == BRAIN else scan.mask
@@ -381,12 +374,8 @@ def _read_raw(scan: Subject, steps: Mapping[str, str], max_bytes: int) -> _Raw:
         files[name] = volumes[name].files
     if steps["tissues"] == "given":
         for tissue, source in scan.tissues._asdict().items():
-            called = "the tissue probability map"
-            one = read_volume(source, max_bytes=max_bytes, called=called)
-            if one.spatial_shape != volume.spatial_shape:
-                cause = f"has the shape {one.spatial_shape}, but the scan {volume.spatial_shape}"
-                raise FileError(one.path, cause, "give a map on the grid of the scan")
-            warnings += misalignment_warnings(one, volume)
+            one, more = read_map(source, volume, max_bytes)
+            warnings += more
             maps.append(one)
             files[tissue] = one.files
     for one in volumes.values():
@@ -395,24 +384,16 @@ def _read_raw(scan: Subject, steps: Mapping[str, str], max_bytes: int) -> _Raw:
     shape = volume.spatial_shape
     brain = voxels.inside[:].reshape(shape, order="F")
     lesion = None if voxels.lesion is None else voxels.lesion.reshape(shape, order="F")
-    fits, grid = {}, Grid(shape, volume.affine)
+    fits, grid = {}, registration.Grid(shape, volume.affine)
     for name in moving:
         one, values = volumes[name], volume.spatial_values
         with error_about(one.path):
-            found, fits[name] = moved_channel(one.spatial_values, one.affine, values, grid, brain)
+            found, fits[name] = registration.moved_channel(
+                one.spatial_values, one.affine, values, grid, brain
+            )
         stored = np.asfortranarray(found).reshape(volume.shape, order="F")
         volumes[name] = replace(volume, path=one.path, stored=stored, slope=1.0, inter=0.0)
     return _Raw(volumes, anchor, brain, lesion, tuple(maps), fits, files, tuple(warnings))
-
-
-def _refuse_unplaced(volume: Volume) -> None:
-    """Refuse a single slice, and a scan whose header does not say where its voxels are."""
-    if len(volume.spatial_shape) < 3 or min(volume.spatial_shape) < 2:
-        raise FileError(volume.path, "a single slice cannot be prepared", "give a whole volume")
-    axes = volume.affine[:3, :3]
-    if not np.isfinite(volume.affine).all() or np.linalg.matrix_rank(axes) < 3:
-        cause = "its header does not say where its voxels are: the affine has no inverse"
-        raise FileError(volume.path, cause, "correct its sform or qform, or convert it again")
 
 
 def _prepare(given: _Raw, steps: Mapping[str, str]) -> dict[str, PreparedVolume]:
@@ -488,7 +469,7 @@ class _Writer:
             tissues = one.tissues
             if tissues is not None and not given.maps:  # as they are stored
                 tissues = (in_steps(tissues) * np.float32(STEP)).astype(np.float32)
-            copy = aligned_copy(
+            copy = registration.aligned_copy(
                 one.corrected,
                 given.volumes[channel].affine,
                 one.brain,
@@ -596,8 +577,7 @@ def check_requirements(study: Study) -> None:
             cause = f"not a T1w image, but {contrast}; brains are found in T1w images only"
             raise FileError(path, cause, "give its mask, in the column mask of the table")
     needed |= {"torch"} if "deepbet" in needed else set()
-    missing = [name for name in sorted(needed) if find_spec(name) is None]
-    if missing:
+    if missing := not_installed(*sorted(needed)):
         words = f"preparing these scans needs {listed(missing)}, not installed here"
         raise InvalidValueError(f"{words}; try {installing('prepare')}")
 
@@ -682,15 +662,10 @@ def _uri(path: str, source: Path) -> str:
 
 
 def _label(name: str) -> str:
-    """Return a label of BIDS for the name of a scan."""
-    return _plain(name) or hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:_HASH]
-
-
-def _plain(name: str) -> str:
-    """Return a name without all that BIDS does not allow in a label."""
+    """Return a label of BIDS for the name of a scan: without all that BIDS does not allow."""
     short = name.removesuffix(ending_of(name)) or name
-    plain = normalize("NFKD", short.removeprefix("sub-"))
-    return _OTHERWISE.sub("", plain)
+    plain = _OTHERWISE.sub("", normalize("NFKD", short.removeprefix("sub-")))
+    return plain or hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:_HASH]
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────

@@ -25,18 +25,10 @@ from ndflow.image.subject import Subject
 from ndflow.options import Options, Preparing, TissueSource
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.brain import deepbet_version, is_other_contrast
-from ndflow.study import bids_names, manifest, references, table
+from ndflow.study import bids_names, manifest, prepare_step, references, table
 from ndflow.study.checks import agreement, doubt_counts
 from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
-from ndflow.study.prepare_step import (
-    ALIGNED,
-    PACKAGES,
-    STUDY,
-    PrepareStep,
-    check_requirements,
-    scans_to_prepare,
-    write_tables,
-)
+from ndflow.study.prepare_step import PrepareStep
 from ndflow.study.references import References, compare_scans
 from ndflow.study.scan_steps import FitStep, NormaliseStep, lacks_tissue_maps
 from ndflow.study.steps import NEW, Done, Pass, Step, check_readable, look, refuse_changed, run_step
@@ -229,7 +221,9 @@ def assemble(
 
 def as_preparation(study: Study, preparing: Preparing) -> Study:
     """Return the preparation of the scans of a study."""
-    return replace(study, scans=scans_to_prepare(study.scans, study.root), preparing=preparing)
+    return replace(
+        study, scans=prepare_step.scans_to_prepare(study.scans, study.root), preparing=preparing
+    )
 
 
 def _ready(step: PrepareStep, raw: Subject, scan: Subject) -> Subject:
@@ -282,7 +276,7 @@ def check_study(study: Study) -> None:
         bids_names.described(study.folder, **_source(study))
     manifest.check_place(study, _steps(study))
     if study.preparing is not None:
-        check_requirements(study)
+        prepare_step.check_requirements(study)
         return
     if study.raw is not None:
         check_study(study.raw)
@@ -397,8 +391,8 @@ class _Run:
             {} if found is None else found.weights.sites,
         )
         if study.preparing is not None and last.done:
-            aligned = None if study.preparing.resolution is None else folder / ALIGNED
-            summary = summary._replace(table=folder / STUDY, aligned=aligned)
+            aligned = None if study.preparing.resolution is None else folder / prepare_step.ALIGNED
+            summary = summary._replace(table=folder / prepare_step.STUDY, aligned=aligned)
         names = [scan.name for scan in study.scans]
         tried = dict.fromkeys(("prepare", "fit", "normalise"), names) if study.partial else None
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
@@ -414,7 +408,9 @@ class _Run:
         names = [SCANS, *self.written]
         if study.preparing is not None:
             done = self.passes["prepare"].done
-            names = write_tables(study, [scan for scan in study.scans if scan.name in done])
+            names = prepare_step.write_tables(
+                study, [scan for scan in study.scans if scan.name in done]
+            )
         for step in _steps(study):
             own = self.passes.get(step.name, Pass())
             failed += own.failures  # and so in all that follows
@@ -444,7 +440,7 @@ class _Run:
         about: dict[str, Any] = {
             "settings": study.settings,
             "command": tuple(self.command),
-            "versions": versions(*PACKAGES if preparing else ()) | found,
+            "versions": versions(*prepare_step.PACKAGES if preparing else ()) | found,
             "reference": study.given,
             "mask": None if preparing else study.unmasked,
             "outputs": {**outputs, **{n: there[n] for n in there if n not in outputs}},

@@ -372,9 +372,7 @@ def connect(scheduler: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
-        raise InvalidValueError(
-            f"--scheduler needs Dask, which is not installed; try {installing('cluster')}"
-        ) from None
+        raise InvalidValueError(f"--scheduler needs Dask; try {installing('cluster')}") from None
     try:
         return Client(_address(scheduler))
     except (OSError, ValueError, TypeError, RuntimeError) as error:  # or it must be encrypted

@@ -38,12 +38,11 @@ from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance, balance
 from ndflow.study.plan import Study
-from ndflow.values import Doubt, FloatArray, listed, plural
+from ndflow.values import Doubt, FloatArray, first_of, listed, plural
 
 Columns = dict[str, NDArray[Any]]  # by covariate: numbers, or names; NaN or "" if not known
 
 _MOST_CATEGORIES = 10
-_NAMED = 3  # scans in a message
 
 
 def columns_of(scans: Sequence[Subject], names: Sequence[str]) -> Columns:
@@ -90,20 +89,14 @@ def _column(scans: Sequence[Subject], name: str) -> NDArray[Any]:
     if 2 * len(wrong) < sum(given):
         if wrong:
             cells = [f"{one.covariates[name]!r} ({one.origin or one.name})" for one in wrong]
-            words = f"some values of {name} are no numbers: {_first(cells)}; correct them, or write"
-            raise InvalidValueError(f"{words} n/a where it is not known")
+            words = f"some values of {name} are no numbers: {first_of(cells, 3)}; correct them, or"
+            raise InvalidValueError(f"{words} write n/a where it is not known")
         return numbers
     spelled = {text.casefold(): text for text in sorted(filter(None, texts), reverse=True)}
     if len(spelled) > _MOST_CATEGORIES:
         words = f"{name} has {len(spelled)} different values, which are no numbers; choose numbers"
         raise InvalidValueError(f"{words}, or at most {_MOST_CATEGORIES} categories")
     return np.array([spelled[text.casefold()] if text else "" for text in texts])
-
-
-def _first(names: Sequence[str]) -> str:
-    """Return the first of some names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 # ── weights ───────────────────────────────────────────────────────────────────────────────────────
@@ -291,7 +284,7 @@ def balance_doubts(
     weighted = {scan.name for scan in weights.weighted(scans)}
     if without := [scan.name for scan in scans if scan.name not in weighted]:
         what, count = " or ".join(covariates), plural(len(without), "scan")
-        text = f"{what[:1].upper()}{what[1:]} of {count} is not known: {_first(without)}."
+        text = f"{what[:1].upper()}{what[1:]} of {count} is not known: {first_of(without)}."
         hint = "they are normalised, but have no part in the references; complete the table if you "
         found.append(Doubt("covariates not known", text, f"{hint}can"))
     return tuple(found)

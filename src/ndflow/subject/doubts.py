@@ -175,13 +175,13 @@ def _distance_doubts(
     left, aligned = (float(np.abs(one - wanted).mean()) / sd for one in (result, plain))
     found = []
     if left > _FAR:
-        text = f"The result is still {left:.2f} standard deviations from its target (Wasserstein "
-        hint = "compare their histograms: does the scan show what the target does not, such as "
-        hint += "skull or a lesion, or in other amounts?"
-        found.append(Doubt("far from target", f"{text}distance).", hint))
+        text = f"The result is still {left:.2f} sd from its target (Wasserstein distance)."
+        hint = "compare their histograms: does the scan show what the target does not, or more?"
+        found.append(Doubt("far from target", text, hint))
     if left > aligned + _FURTHER:
-        text = f"The result is further from its target (Wasserstein distance of {left:.3f} "
-        text += f"standard deviations) than after z-scoring alone ({aligned:.3f})."
+        text = (
+            f"It is further from its target ({left:.3f} sd) than after z-scoring ({aligned:.3f})."
+        )
         hint = "try a target more like the scan, or take --method affine"
         found.append(Doubt("worse than z-scoring", text, hint))
     return found
@@ -220,7 +220,6 @@ def _ends(intensities: FloatArray) -> str:
 _SAMPLE, _SLOPES = 20_000, 5000  # voxels to measure distances and slopes at
 _STEP = 1e-3  # standard deviations, of a difference that stands for a slope
 _REVERSED = 1e-3  # of the voxels: 1 ml of a brain
-_COMPARE = "compare with the result without --joint"
 
 
 def _doubts_of_channels(
@@ -250,11 +249,9 @@ def _doubts_of_channels(
         ]
         share = float((slopes < 0).mean())
         if share > _REVERSED:
-            text = (
-                f"The joint map reverses the contrast of {share:.1%} of the voxels: with the other "
-                f"channels the same, brighter ones become darker."
-            )
-            doubts.append(Doubt("reversed contrast", text, f"look at the result, and {_COMPARE}"))
+            text = f"The joint map reverses the contrast of {share:.1%} of the voxels."
+            hint = "look at the result, and compare with that without --joint"
+            doubts.append(Doubt("reversed contrast", text, hint))
         found.append(tuple(doubts))
     return found
 
@@ -299,10 +296,7 @@ def _unlike_reference(mixture: GaussianMixture, reference: GaussianMixture) -> t
     apart = density_distance(mixture, reference)
     if apart <= _UNLIKE:
         return ()
-    text = (
-        f"Z-scored, its density is {apart:.2f} sd from that of the reference; other scanners alone "
-        f"explain about 0.2 sd."
-    )
+    text = f"Z-scored, it is {apart:.2f} sd from the reference; other scanners explain about 0.2."
     return (Doubt(UNLIKE[0], text, _HINT),)
 
 

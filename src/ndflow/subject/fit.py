@@ -275,10 +275,7 @@ def fit_to_file(
 def check_fit(subject: Subject, *, joint: bool) -> None:
     """Refuse, before any work, channels that cannot be fitted, each by itself or together."""
     if joint and any(part is not None for part in subject.tissues):
-        raise InvalidValueError(
-            "--joint with --tissue-maps: the densities of tissues are estimated for one channel "
-            "at a time; leave them out"
-        )
+        raise InvalidValueError("--joint does not take --tissue-maps; leave one of them out")
     if joint or len(subject.images) == 1:
         return
     check_grids(subject)

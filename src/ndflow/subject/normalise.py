@@ -23,15 +23,8 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.density.mixture import marginal
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files import model_files
 from ndflow.files.atomic import AnyPath
-from ndflow.files.model_files import (
-    check_model,
-    list_outputs,
-    not_ours,
-    read_model,
-    relative_outputs,
-    write_pending,
-)
 from ndflow.files.outputs import make_folder, outputs_for, sidecar_of, stem
 from ndflow.files.stream import Files, Hashes, all_files, names_of
 from ndflow.image.preview import Preview, preview_of
@@ -43,25 +36,13 @@ from ndflow.methods.base import Solution, method_of
 from ndflow.methods.modes import Goal
 from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options, PresetName, Step, chosen_options, documented
+from ndflow.subject import presets
+from ndflow.subject import target as targets
 from ndflow.subject.doubts import image_doubts, match_doubts
 from ndflow.subject.fit import check_fit, fit_voxels
-from ndflow.subject.presets import (
-    Choices,
-    PresetRecord,
-    TargetFacts,
-    settled_match,
-    settled_together,
-)
+from ndflow.subject.presets import Choices, PresetRecord
 from ndflow.subject.records import MapRecord, ScanModel, TargetRecord
-from ndflow.subject.target import (
-    AnyTarget,
-    Target,
-    check_channels,
-    in_units,
-    known_target,
-    known_targets,
-    read_target,
-)
+from ndflow.subject.target import AnyTarget, Target
 from ndflow.subject.voxels import Pieces, Voxels, map_voxels, read_voxels, selection
 from ndflow.transport import IntensityMap
 from ndflow.values import JSON, Doubt, plural
@@ -199,10 +180,10 @@ def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: 
         check_output(output, force=force, inputs=given)
         sidecar = sidecar_of(output)
         image = Path(output)
-        if image.exists() and image.stat().st_size and not_ours(sidecar, [image]):
+        if image.exists() and image.stat().st_size and model_files.not_ours(sidecar, [image]):
             cause = "exists, and was not written by ndflow"
             raise FileError(output, cause, "choose another name for the output, or move it")
-        check_model(sidecar, given, force=force)
+        model_files.check_model(sidecar, given, force=force)
 
 
 def deliver(
@@ -254,10 +235,12 @@ def deliver(
         )
         outputs = {**written.sha256}
         for path, content in (also or {}).items():
-            outputs[path] = write_pending(pending, path, content, inputs=protected)
+            outputs[path] = model_files.write_pending(pending, path, content, inputs=protected)
         full = _completed(record, written.clipped, os.fspath(output), options)
-        full = replace(full, outputs=relative_outputs(place, outputs))
-        list_outputs(pending, place, full.content(metadata), outputs, force=options.force)
+        full = replace(full, outputs=model_files.relative_outputs(place, outputs))
+        model_files.list_outputs(
+            pending, place, full.content(metadata), outputs, force=options.force
+        )
     return Result(None, full, histogram, output)
 
 
@@ -286,10 +269,7 @@ def _completed(record: MapRecord, clipped: int, path: str, options: Options) -> 
     """Return a record with what only shows when an image is made."""
     warnings = list(record.warnings)
     if clipped:
-        warnings.append(
-            f"{path}: {clipped:,} voxels did not fit the type {options.dtype} and became the "
-            f"nearest value that does"
-        )
+        warnings.append(f"{path}: {clipped:,} voxels did not fit {options.dtype}, and were clipped")
     total = clipped + (record.clipped or 0)  # those of a result that is saved later
     return replace(record, outputs=None, clipped=total, warnings=tuple(warnings))
 
@@ -437,18 +417,15 @@ def find_matches(
     first = subjects[0]
     named = len(first.images) > 1
     if joint and not named:
-        raise InvalidValueError(
-            "joint: there is one image only; give several channels by their names, for example "
-            "T1w and FLAIR"
-        )
+        raise InvalidValueError("joint: there is one image only; name several, T1w and FLAIR")
     if not named:
         return _match(subjects, to, to_mask, choices)  # type: ignore[arg-type]
-    targets = known_targets(to, first.channels, joint=joint)
+    known = targets.known_targets(to, first.channels, joint=joint)
     check_fit(first, joint=joint)
-    parts = [first] if joint else [first.alone(name) for name in targets]
+    parts = [first] if joint else [first.alone(name) for name in known]
     return [
         match
-        for part, target in zip(parts, targets.values(), strict=True)
+        for part, target in zip(parts, known.values(), strict=True)
         for match in _match([part], target, to_mask, choices)
     ]
 
@@ -457,17 +434,17 @@ def _match(
     subjects: Sequence[Subject], to: AnyTarget, to_mask: Source | None, choices: Choices
 ) -> list[Match]:
     """Return how some subjects, or channels, are brought to one target, each by itself."""
-    known = known_target(to)
+    known = targets.known_target(to)
     if len(subjects[0].images) > 1:
-        options, preset = settled_together(choices)
+        options, preset = presets.settled_together(choices)
     else:
-        facts = TargetFacts() if known is None else known.facts
+        facts = presets.TargetFacts() if known is None else known.facts
         maps = all(subject.tissues.complete for subject in subjects)
-        options, preset = settled_match(choices, facts, maps=maps)
+        options, preset = presets.settled_match(choices, facts, maps=maps)
     method_of(options)  # before the target is read, which takes longer than a wrong option should
     for subject in subjects:
         check_maps(subject, options)
-    target, options = read_target(known or to, to_mask, options=options)
+    target, options = targets.read_target(known or to, to_mask, options=options)
     return [Match(subject, target, options, preset) for subject in subjects]
 
 
@@ -476,14 +453,9 @@ def check_maps(scan: Subject, options: Options) -> None:
     rule = target_rule(options)
     scan.tissues.check_complete()
     if rule.needs_tissue_maps and not scan.tissues.complete:
-        raise InvalidValueError(
-            f"--proportions {options.proportions} needs tissue probability maps: --tissue-maps"
-        )
+        raise InvalidValueError(f"--proportions {options.proportions} needs --tissue-maps")
     if scan.tissues.complete and not rule.needs_tissue_maps:
-        raise InvalidValueError(
-            "--tissue-maps are for --proportions tissue only, and that is for a reference of "
-            "scans with such maps; leave them out, or give such a reference"
-        )
+        raise InvalidValueError("--tissue-maps are for --proportions tissue only; leave them out")
 
 
 class Mapped(NamedTuple):
@@ -530,7 +502,7 @@ def normalise_subject(
     preset : what the preset decided, and why.
     report : whether there is to be one.
     """
-    goal = in_units(target, options)
+    goal = targets.in_units(target, options)
     tissues = subject.tissues.complete
     inputs = subject.files(tissues=tissues) | names_of(target.files)
     check_results(outputs.values(), inputs, options=options)
@@ -664,14 +636,14 @@ def _read_map(
     files: Hashes = {}
     record, name = MapRecord(imap), "the map"  # type: ignore[arg-type]
     if not isinstance(imap, IntensityMap):
-        _, payload, file = read_model(imap, MapRecord.kind)
+        _, payload, file = model_files.read_model(imap, MapRecord.kind)
         record, name, files = MapRecord.of_payload(imap, payload), file.file, {"map": (file,)}
     if (d := record.map.channels) != len(channels):
         cause = f"a map of {plural(d, 'channel')}, not of {len(channels)}"
         hint = "give all channels that it was made for, T1w=FILE FLAIR=FILE, or its image alone"
         raise FileError(name, cause, hint)
     if d > 1 and record.channel_names:
-        check_channels(channels, record.channel_names, name)
+        targets.check_channels(channels, record.channel_names, name)
     return record, name, files
 
 

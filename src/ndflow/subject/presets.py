@@ -281,9 +281,7 @@ def _settled(choices: Choices, decided: Mapping[str, _Decision], *mentioned: str
     if choices.preset != Choices.preset and not method.matches_densities:
         ignored.append("preset")
     if ignored:
-        raise InvalidValueError(
-            f"{ignored[0]} is not an option of the method {method.name!r}; leave it out"
-        )
+        raise InvalidValueError(f"{ignored[0]} is not an option of {method.name!r}; leave it out")
     if not method.matches_densities:
         return Settled(Options(**chosen), None)
     usual = {name: one.value for name, one in decided.items()}
@@ -325,10 +323,7 @@ def settled_together(choices: Choices) -> Settled:
     given = {**choices.options, "preset": choices.preset}
     method = given.get("method", Options.method)
     if not method_called(method).maps_jointly:
-        raise InvalidValueError(
-            f"--joint with --method {method}: it looks at one channel at a time; leave out one of "
-            f"them"
-        )
+        raise InvalidValueError(f"--joint: {method} takes one channel at a time; leave one out")
     expert = {one.name for one in fields(Options) if one.metadata.get("expert")}
     for name, (only, why) in _TOGETHER.items():
         if given.get(name, only) != only:

@@ -508,9 +508,7 @@ def _record_of(model: Model | Fit | Models) -> FileRecord:
             return ScanModels(parts)
         if kinds == {ReferenceModel}:
             return ReferenceModels(parts)
-        raise InvalidValueError(
-            "model must be mixtures or references by channel, not both, nor others"
-        )
+        raise InvalidValueError("model must be all mixtures or all references, by channel")
     if isinstance(model, GaussianMixture | Fit):
         return ScanModel(model.mixture if isinstance(model, Fit) else model)
     if isinstance(model, Reference):

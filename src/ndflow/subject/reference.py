@@ -21,14 +21,9 @@ from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, build_reference, method_of
 from ndflow.options import Average, MethodName, Options
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
+from ndflow.subject import records
 from ndflow.subject.fit import fit_subject
-from ndflow.subject.records import (
-    InputRecord,
-    ReferenceModel,
-    ReferenceModels,
-    ScanModel,
-    densities_in,
-)
+from ndflow.subject.records import ReferenceModel, ScanModel
 from ndflow.subject.voxels import error_about
 from ndflow.values import JSON, Doubt, listed, short
 
@@ -170,7 +165,7 @@ def read_source(subject: Subject, *, options: Options) -> SourceModel:
     """
     if is_model(subject.image):
         read = read_model(subject.image, "mixture", "mixtures")
-        parts: Mapping[str, ScanModel] = densities_in(read)  # type: ignore[assignment]
+        parts: Mapping[str, ScanModel] = records.densities_in(read)  # type: ignore[assignment]
         made = SourceModel(parts, sha256=(read.file.sha256,))
     else:
         tissues = subject.tissues.check_complete().complete
@@ -267,7 +262,8 @@ def write_reference(
             f"joint; leave it out, or fit the channels without --joint"
         )
     inputs = tuple(
-        InputRecord(name, one.sha256, one.settings) for name, one in zip(names, models, strict=True)
+        records.InputRecord(name, one.sha256, one.settings)
+        for name, one in zip(names, models, strict=True)
     )
     made = {}
     for key in first.parts:
@@ -283,12 +279,12 @@ def write_reference(
             channel_names=own,
         )
         made[key] = ReferenceModel(reference, inputs)
-    record = made[""] if "" in made else ReferenceModels(made)
+    record = made[""] if "" in made else records.ReferenceModels(made)
     record.write(output, force=force, inputs=sources)
 
 
 def _refuse_same_content(
-    sources: Sequence[str], images: Sequence[tuple[str, ...]], inputs: Sequence[InputRecord]
+    sources: Sequence[str], images: Sequence[tuple[str, ...]], inputs: Sequence[records.InputRecord]
 ) -> None:
     """Refuse a scan that would count twice: the same content, or models of the same image."""
     seen: dict[tuple[str, ...], int] = {}

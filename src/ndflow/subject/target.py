@@ -67,10 +67,7 @@ def full_name(name: str) -> str:
     full = _BUILTIN.get(name.removeprefix(PREFIX))
     if full is None:
         known = ", ".join(PREFIX + one for one in sorted({*_BUILTIN.values()}))
-        raise InvalidValueError(
-            f"there is no reference {name!r} in the package; there is {known}, and "
-            f"'ndflow reference' makes one of your own scans"
-        )
+        raise InvalidValueError(f"there is no reference {name!r} in the package, but {known}")
     return PREFIX + full
 
 
@@ -335,10 +332,8 @@ def check_units(
     model : the target in the units of the result; None for a reference that is yet to be made.
     """
     if options.scale == "target" and not has_units:
-        raise InvalidValueError(
-            f"{name}: a reference has no units of its own for --scale target; use --scale positive "
-            f"or --scale standard, or choose units with --range LOW HIGH"
-        )
+        words = "a reference has no units for --scale target"
+        raise InvalidValueError(f"{name}: {words}; use --scale positive or standard, or --range")
     if "int" not in options.dtype or (model is None and options.range is not None):
         return
     if model is None:
@@ -414,8 +409,5 @@ def _units(mixture: GaussianMixture, has_units: bool, options: Options) -> tuple
     low, high = mixture.quantile(_ENDS).tolist()
     factor = (ends[1] - ends[0]) / (high - low)
     if not (_LEAST < factor < _MOST and abs(ends[0]) < _MOST):
-        raise InvalidValueError(
-            f"range: {ends[0]:g} to {ends[1]:g} is beyond what numbers can hold; "
-            f"choose another range"
-        )
+        raise InvalidValueError(f"range: {ends[0]:g} to {ends[1]:g} is too wide; choose another")
     return factor, ends[0] - factor * low

@@ -37,12 +37,7 @@ from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.image.write import cast_to, make_array
 from ndflow.options import Options, Outside
-from ndflow.preparation.brain import (
-    brain_mask,
-    check_deepbet,
-    deepbet_version,
-    refuse_other_contrasts,
-)
+from ndflow.preparation import brain
 from ndflow.transport import IntensityMap, LinearInterpolant, linear_interpolant
 from ndflow.values import FloatArray, Record, plural
 
@@ -157,7 +152,7 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
         inside, found_brain = _flat(masks["mask"].inside), masks["mask"].found
     elif to_be_found(subject.mask):
         volume = volumes[subject.channels.index(subject.mask_channel)]
-        finder = brain_mask if subject.finds_brain else _foreground
+        finder = brain.brain_mask if subject.finds_brain else _foreground
         inside, found_brain = _flat(finder(volume)), subject.finds_brain
     else:
         inside, found_brain = nonzero(volumes), False
@@ -202,8 +197,8 @@ def count_voxels(subject: Subject, voxels: Voxels) -> Counted:
 def check_found_mask(subject: Subject) -> None:
     """Raise an error, before any work, if the mask of a subject is to be found and cannot be."""
     if subject.finds_brain:
-        check_deepbet()
-        refuse_other_contrasts(subject.alone(subject.mask_channel).path)
+        brain.check_deepbet()
+        brain.refuse_other_contrasts(subject.alone(subject.mask_channel).path)
 
 
 def check_grids(subject: Subject) -> list[str]:
@@ -225,7 +220,7 @@ def selection(subject: Subject) -> dict[str, str | bool]:
     found = to_be_found(subject.mask)
     kind = "nonzero" if subject.mask is None else str(subject.mask) if found else "given"
     chosen: dict[str, str | bool] = {"mask": kind, "exclude": subject.lesion is not None}
-    return chosen | ({"deepbet": deepbet_version()} if kind == BRAIN else {})
+    return chosen | ({"deepbet": brain.deepbet_version()} if kind == BRAIN else {})
 
 
 def _flat(shaped: BoolArray) -> BoolArray:
@@ -288,6 +283,15 @@ def _suspicious(path: str, counted: Histogram) -> list[str]:
 # ── tissue probability maps ───────────────────────────────────────────────────────────────────────
 
 
+def read_map(source: Source, volume: Volume, max_bytes: int) -> tuple[Volume, list[str]]:
+    """Read a tissue probability map on the grid of a scan; return it and warnings for the user."""
+    read = read_volume(source, max_bytes=max_bytes, called="the tissue probability map")
+    if read.spatial_shape != volume.spatial_shape:
+        cause = f"has the shape {read.spatial_shape}, but the scan {volume.spatial_shape}"
+        raise FileError(read.path, cause, "give a map on the grid of the scan")
+    return read, misalignment_warnings(read, volume)
+
+
 def probabilities(
     source: Source, volume: Volume, inside: BoolArray, max_bytes: int
 ) -> tuple[FloatArray, list[str], tuple[FileHash, ...]]:
@@ -309,11 +313,7 @@ def probabilities(
     ------
     FileError : if it cannot be read, or is no such map of this scan.
     """
-    read = read_volume(source, max_bytes=max_bytes, called="the tissue probability map")
-    if read.spatial_shape != volume.spatial_shape:
-        cause = f"has the shape {read.spatial_shape}, but the scan {volume.spatial_shape}"
-        raise FileError(read.path, cause, "give a map on the grid of the scan")
-    warnings = misalignment_warnings(read, volume)
+    read, warnings = read_map(source, volume, max_bytes)
     share = np.asarray(read.values(read.flat[inside]), np.float64)
     share[~np.isfinite(share)] = 0.0
     if share.min() < 0 or not share.any():

@@ -70,13 +70,9 @@ class Energy:
 
     def __init__(self, target: GaussianMixture, objective: str, blur: float = 0.0) -> None:
         if objective not in _KERNELS:
-            raise InvalidValueError(
-                f"objective must be one of {', '.join(_KERNELS)}, not {objective!r}"
-            )
+            raise InvalidValueError(f"objective must be {' or '.join(_KERNELS)}, not {objective!r}")
         if objective == "cramer" and target.channels != 1:
-            raise InvalidValueError(
-                f"objective 'cramer' needs one channel, not {target.channels}; use 'l2'"
-            )
+            raise InvalidValueError(f"objective 'cramer' needs one channel, not {target.channels}")
         self._kernel, self._seconds = _KERNELS[objective]
         self._target = target
         self._blur = 2 * blur**2 * np.eye(target.channels)  # of a pair of components
@@ -89,9 +85,7 @@ class Energy:
         """Return (1) and its gradients in the means and covariances."""
         target = self._target
         if means.shape[1] != target.channels:
-            raise InvalidValueError(
-                f"source has {means.shape[1]} channels, but target {target.channels}"
-            )
+            raise InvalidValueError(f"source has {means.shape[1]} channels, not {target.channels}")
         count = len(weights)
         values, by_shift, by_sum = self._pairs(
             means,

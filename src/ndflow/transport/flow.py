@@ -84,9 +84,7 @@ class Flow(IntensityMap):
         """Check that the two ends fit together."""
         alike = np.array_equal(self.source.weights, self.target.weights)
         if not alike or self.source.channels != self.target.channels:
-            raise InvalidValueError(
-                "source and target must have the same weights and channels; match them first"
-            )
+            raise InvalidValueError("source and target need the same weights and channels")
         self._set(steps=whole(self.steps, "steps", 1, _MAX_STEPS))
 
     @property

@@ -237,9 +237,7 @@ def align(source: GaussianMixture, target: GaussianMixture | None = None) -> Aff
     mean, variances = np.zeros(source.channels), np.ones(source.channels)
     if target is not None:
         if target.channels != source.channels:
-            raise InvalidValueError(
-                f"source has {source.channels} channels, but target {target.channels}"
-            )
+            raise InvalidValueError(f"source has {source.channels} channels, not {target.channels}")
         mean, variances = target.mean(), np.diagonal(target.covariance())
     matrix = np.diag(np.sqrt(variances / np.diagonal(source.covariance())))
     return Affine(matrix, mean - einsum("ij,j->i", matrix, source.mean()))
@@ -295,9 +293,7 @@ class PiecewiseLinear(IntensityMap):
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             slopes = np.diff(values) / np.diff(knots)
         if slopes.max() > _STEEPEST or slopes.min() < 1 / _STEEPEST:
-            raise InvalidValueError(
-                f"slopes from knots to values must lie between {1 / _STEEPEST:g} and {_STEEPEST:g}"
-            )
+            raise InvalidValueError(f"slopes must lie between {1 / _STEEPEST:g} and {_STEEPEST:g}")
 
     def __repr__(self) -> str:
         """Return the number and range of the knots."""

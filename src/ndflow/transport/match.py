@@ -369,10 +369,7 @@ def _follow(mixture: GaussianMixture, rule: str) -> NDArray[np.bool_]:
     means = mixture.means[:, 0]
     if _INDEX.fullmatch(text):
         if int(text) >= mixture.components:
-            raise InvalidValueError(
-                f"the rule {short(rule)} names a component that does not exist; "
-                f"write an index from 0 to {mixture.components - 1}"
-            )
+            raise InvalidValueError(f"no component {text}; write 0 to {mixture.components - 1}")
         return np.asarray(np.arange(mixture.components) == int(text))
     weighty = _WEIGHT.fullmatch(text)
     if weighty and 0 <= _number(weighty[2]) <= 1:

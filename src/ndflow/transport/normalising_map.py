@@ -147,8 +147,5 @@ def flow_map(affine: Affine, matched: Match, *, solver: str = "exact", steps: in
     if solver == "exact":
         return Chain((affine, LinearTails(QuantileMap(*ends), low, high)))
     if (np.diff(flow(np.linspace(low, high, _PROBES))) <= 0).any():
-        raise InvalidValueError(
-            f"with {steps} steps the flow does not keep the order of the intensities; "
-            f"use more steps, or the solver 'exact'"
-        )
+        raise InvalidValueError(f"{steps} steps are too few; use more steps, or the solver 'exact'")
     return Chain((affine, LinearTails(flow, low, high)))

@@ -230,10 +230,7 @@ def tabulate(imap: IntensityMap, low: float, high: float, *, tolerance: float = 
         if not off.any():
             return table
         if knots.size + off.sum() > MAX_POINTS:
-            raise InvalidValueError(
-                f"more than {MAX_POINTS} points would be needed between {low} and {high}; "
-                f"choose a larger tolerance or a smaller range"
-            )
+            raise InvalidValueError(f"more than {MAX_POINTS} points; choose a larger tolerance")
         where = np.flatnonzero(off) + 1
         knots = np.insert(knots, where, middles[off])
         values = np.insert(values, where, truth[off])

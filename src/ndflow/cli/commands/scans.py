@@ -143,10 +143,7 @@ def apply(
         raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
     subjects = typed_subjects(image, shared.ScanOptions(() if mask is None else (mask,)))
     if len(subjects) != 1:
-        raise InvalidValueError(
-            f"{len(image)} images: a map is applied to one at a time, or to the channels of one "
-            f"subject, each as NAME=IMAGE"
-        )
+        raise InvalidValueError(f"{len(image)} images; give one, or a subject's as NAME=IMAGE")
     (subject,) = subjects
     folder, (files,) = outputs_of(subjects, output)
     arguments = {
@@ -257,9 +254,7 @@ def reference(
     from ndflow.values import listed, plural
 
     if weights and len(weights) != len(sources):  # before the images are fitted
-        raise InvalidValueError(
-            f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
-        )
+        raise InvalidValueError(f"--weights: {len(weights)} for {len(sources)} scans; give as many")
     refuse_given_twice(sources)
     typed = typed_options(options, "average", "fit", "match", "read")
     settings = Options(method=method, **typed)
@@ -267,10 +262,7 @@ def reference(
     images = [source for source in sources if not is_model(source)]
     found = typed_subjects(images, given)
     if any(len(one.images) > 1 for one in found):
-        raise InvalidValueError(
-            f"{images[0]}: a reference of several channels is made from one file per subject; "
-            f"first run ndflow fit T1w=FILE FLAIR=FILE -o subject.json for each"
-        )
+        raise InvalidValueError(f"{images[0]}: run ndflow fit on the channels of each subject")
     of_images = iter(found)
     scans = [Subject({ANY_CHANNEL: one}) if is_model(one) else next(of_images) for one in sources]
     check_model(output, sources, force=settings.force)
