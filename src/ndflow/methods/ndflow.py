@@ -162,7 +162,7 @@ class _FromMaps(TargetRule):
     def population_tissues(self, mixture: GaussianMixture, saved: Saved) -> TissueModel:
         if isinstance(saved, TissueModel):
             return saved
-        raise InvalidValueError("has no tissues from maps; give one that has, or use adaptive")
+        raise InvalidValueError("holds no tissues from maps; leave out --proportions tissue")
 
 
 class _Mildest(TargetRule):

@@ -417,7 +417,7 @@ def find_matches(
     first = subjects[0]
     named = len(first.images) > 1
     if joint and not named:
-        raise InvalidValueError("joint: there is one image only; name several, T1w and FLAIR")
+        raise InvalidValueError("joint: there is one image only; name several: T1w, FLAIR")
     if not named:
         return _match(subjects, to, to_mask, choices)  # type: ignore[arg-type]
     known = targets.known_targets(to, first.channels, joint=joint)

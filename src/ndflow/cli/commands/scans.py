@@ -143,7 +143,7 @@ def apply(
         raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
     subjects = typed_subjects(image, shared.ScanOptions(() if mask is None else (mask,)))
     if len(subjects) != 1:
-        raise InvalidValueError(f"{len(image)} images; give one, or a subject's as NAME=IMAGE")
+        raise InvalidValueError(f"{len(image)} images; give one, or channels as NAME=IMAGE")
     (subject,) = subjects
     folder, (files,) = outputs_of(subjects, output)
     arguments = {
@@ -254,7 +254,9 @@ def reference(
     from ndflow.values import listed, plural
 
     if weights and len(weights) != len(sources):  # before the images are fitted
-        raise InvalidValueError(f"--weights: {len(weights)} for {len(sources)} scans; give as many")
+        raise InvalidValueError(
+            f"--weights: {len(weights)} for {len(sources)} scans; give one each"
+        )
     refuse_given_twice(sources)
     typed = typed_options(options, "average", "fit", "match", "read")
     settings = Options(method=method, **typed)
