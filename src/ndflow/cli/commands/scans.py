@@ -254,9 +254,7 @@ def reference(
     from ndflow.values import listed, plural
 
     if weights and len(weights) != len(sources):  # before the images are fitted
-        raise InvalidValueError(
-            f"--weights: {len(weights)} for {len(sources)} scans; give one each"
-        )
+        raise InvalidValueError(f"--weights: {len(weights)} for {len(sources)} scans; give as many")
     refuse_given_twice(sources)
     typed = typed_options(options, "average", "fit", "match", "read")
     settings = Options(method=method, **typed)
