@@ -341,7 +341,9 @@ def checked_weights(weights: ArrayLike | None, count: int) -> FloatArray:
     with np.errstate(over="ignore"):
         total = given.sum()
     if (given < 0).any() or not 0 < total < np.inf:
-        raise InvalidValueError("weights must be one or more, finite, not negative, nor all zero")
+        raise InvalidValueError(
+            "weights must be one or more, not negative, nor all zero, with a finite sum"
+        )
     return given
 
 

@@ -135,7 +135,7 @@ def brain_mask(volume: Volume) -> BoolArray:
 def check_deepbet() -> None:
     """Raise an error if deepbet is not installed, without the second that importing it takes."""
     if missing := not_installed("deepbet", "torch"):
-        what = f"finding brains needs {' and '.join(missing)}"
+        what = f"finding brains needs {' and '.join(missing)} (the CPU build of torch is enough)"
         raise InvalidValueError(f"{what}; try {installing('prepare')}, or give masks (--mask FILE)")
 
 
