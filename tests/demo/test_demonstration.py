@@ -52,7 +52,10 @@ def test_nothing_is_begun_where_it_cannot_end(
     monkeypatch.setattr("ndflow.reporting.build.not_installed", lambda *_: ["jinja2"])
     with pytest.raises(InvalidValueError, match=r"needs jinja2"):
         small(tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    monkeypatch.undo()
+    monkeypatch.setattr("ndflow.preparation.registration.not_installed", lambda *_: ["nilearn"])
+    with pytest.raises(InvalidValueError, match=r"needs nilearn; try pip install"):
+        small(tmp_path / "out")
 
 
 @pytest.mark.slow
@@ -61,7 +64,8 @@ def test_the_command_shows_all_methods_and_the_report(
 ) -> None:
     monkeypatch.setattr(demonstration, "run_demo", lambda *_, **__: done)
     typed("demo", done.page.parents[1])
-    cells = {line.split()[0]: line.split() for line in capsys.readouterr().out.split("\n") if line}
+    lines = [line.split() for line in capsys.readouterr().out.split("\n") if line]
+    cells = {words[0]: words for words in reversed(lines)}
     for one in done.results[1:]:
         assert cells[one.name][1:4] == [f"{one.recovery.spread:.3f}", *percent(one.apart).split()]
     assert cells["report"][1].endswith("auto/report.html")

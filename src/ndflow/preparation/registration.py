@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, special
 
-from ndflow.errors import DegenerateDataError
+from ndflow._version import installing, not_installed
+from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.values import FloatArray, Record
 
 Map = NDArray[np.float32]
@@ -282,7 +283,14 @@ def load_anatomy() -> Anatomy:
     -------
     Anatomy
         The ICBM152 average brain, from nilearn, on a grid of 1 mm.
+
+    Raises
+    ------
+    InvalidValueError
+        Where nilearn is not installed.
     """
+    if not_installed("nilearn"):
+        raise InvalidValueError(f"the template brain needs nilearn; try {installing('report')}")
     datasets = import_module("nilearn.datasets")
     kinds = ("load_mni152_template", "load_mni152_gm_template", "load_mni152_wm_template")
     images = [getattr(datasets, load)(resolution=1) for load in kinds]
