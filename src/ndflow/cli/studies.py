@@ -17,9 +17,8 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files import model_files
 from ndflow.files.outputs import make_folder
 from ndflow.image.mask import AUTO, BRAIN, to_be_found
-from ndflow.image.subject import ANY_CHANNEL, Subject
+from ndflow.image.subject import ANY_CHANNEL, T1W, Subject
 from ndflow.options import typed_options
-from ndflow.preparation.brain import T1W
 from ndflow.study.image_folder import read_folder
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
 from ndflow.study.prepare_step import PrepareStep, contrast_of

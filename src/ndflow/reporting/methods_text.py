@@ -7,8 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from ndflow.image.subject import ANY_CHANNEL
-from ndflow.preparation.brain import contrast_called, contrast_in_name
+from ndflow.image.subject import ANY_CHANNEL, contrast_called, contrast_in_name
 from ndflow.reporting.page import template
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study

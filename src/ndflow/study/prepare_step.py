@@ -53,19 +53,21 @@ from ndflow.files.stream import FileHash, Hashes, all_files, contents
 from ndflow.files.tables import write_table
 from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, same_grid
 from ndflow.image.read import read_grid, read_volume
-from ndflow.image.subject import ANY_CHANNEL, Output, Subject, TissueMaps
+from ndflow.image.subject import (
+    ANY_CHANNEL,
+    T1W,
+    Output,
+    Subject,
+    TissueMaps,
+    contrast_called,
+    contrast_in_name,
+    ending_of,
+)
 from ndflow.image.volume import Volume
 from ndflow.image.write import new_nifti, write_volume
 from ndflow.options import Preparing
 from ndflow.preparation import registration
-from ndflow.preparation.brain import (
-    T1W,
-    contrast_called,
-    contrast_in_name,
-    deepbet_version,
-    ending_of,
-    refuse_unplaced,
-)
+from ndflow.preparation.brain import deepbet_version, refuse_unplaced
 from ndflow.preparation.picture import preparation_picture
 from ndflow.preparation.registration import Bools, Map
 from ndflow.preparation.volume import (

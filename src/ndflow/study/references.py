@@ -20,11 +20,10 @@ import numpy as np
 from ndflow.errors import FileError
 from ndflow.files.model_files import not_ours, read_model
 from ndflow.files.stream import FileHash, fingerprint_of
-from ndflow.image.subject import ANY_CHANNEL, Subject
+from ndflow.image.subject import ANY_CHANNEL, Subject, contrast_in_name, is_other_contrast
 from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
-from ndflow.preparation.brain import contrast_in_name, is_other_contrast
 from ndflow.study import weights as weighting
 from ndflow.study.checks import labeller_doubts, odd_scans, site_doubts
 from ndflow.study.plan import PROVENANCE, Study, reference_name

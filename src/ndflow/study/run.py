@@ -21,10 +21,10 @@ from ndflow.files.atomic import folder_lock, remove_abandoned
 from ndflow.files.outputs import check_folder, make_folder
 from ndflow.files.stream import sha256_of
 from ndflow.image.mask import FoundMask, found_for
-from ndflow.image.subject import Subject
+from ndflow.image.subject import Subject, is_other_contrast
 from ndflow.options import Options, Preparing, TissueSource
 from ndflow.population.balancing import SiteBalance
-from ndflow.preparation.brain import deepbet_version, is_other_contrast
+from ndflow.preparation.brain import deepbet_version
 from ndflow.study import bids_names, manifest, prepare_step, references, table
 from ndflow.study.checks import agreement, doubt_counts
 from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study

@@ -29,10 +29,9 @@ from ndflow.errors import FileError
 from ndflow.files.model_files import outputs_of, read_model
 from ndflow.files.outputs import stem
 from ndflow.image.mask_doubts import BESIDE
-from ndflow.image.subject import ANY_CHANNEL
+from ndflow.image.subject import ANY_CHANNEL, contrast_in_name
 from ndflow.methods.base import Solution, histogram_quantiles
 from ndflow.methods.modes import Goal
-from ndflow.preparation.brain import contrast_in_name
 from ndflow.subject.records import ScanModel
 from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import IntensityMap

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, get_args
 
 from ndflow.errors import InvalidValueError
+from ndflow.image.subject import is_other_contrast
 from ndflow.methods.base import method_called
 from ndflow.options import ModeName, Options, PresetName, chosen_options, options_of
 from ndflow.population import TISSUES, Reference
-from ndflow.preparation.brain import is_other_contrast
 from ndflow.transport.joint import REGULARISATION
 from ndflow.values import Record, listed, plural
 
