@@ -107,7 +107,7 @@ _UNITS = {
     "classify": "condition",
     "shuffle sites": "shuffle",
     "figures": "figure",
-    "page": "",
+    "report": "",
     "verify": "record",
 }
 _INTERVAL = 30.0  # seconds between two lines where there is no terminal

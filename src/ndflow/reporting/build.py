@@ -407,5 +407,5 @@ def _prepared(scans: Sequence[scan_section.ScanSummary]) -> dict[str, PreparedIm
 
 def _steps(progress: Progress, total: int) -> Callable[[], None]:
     """Announce the steps of a page; return what is to be called after each."""
-    progress.begin("page", total)
-    return lambda: progress.step("page", Outcome("page", None, None))
+    progress.begin("report", total)
+    return lambda: progress.step("report", Outcome("report", None, None))

@@ -47,8 +47,8 @@ def evaluate(
         The folder for tables and figures. Default: `evaluation` inside the run, if there is only
         one.
     covariate
-        Columns of the table whose effects on the tissues, each given the others, should be
-        preserved: with numbers, such as `age`, or with two values, such as `sex`. Default: none.
+        Columns of the table whose effects on the tissues, each given the others, to compare: with
+        numbers, such as `age`, or with two values, such as `sex`. Default: none.
     permutations
         How many times to shuffle the sites, to find the accuracy expected by chance; 0 to skip
         this.
