@@ -9,7 +9,7 @@ __version__ = "0.2.0"
 
 # Raise this with every change that gives any voxel, map or mixture another value: studies made
 # before are then made again, and with a version that changes no result they are not.
-RESULTS = 4
+RESULTS = 5
 
 # The same for prepared scans: masks, bias fields and tissue maps, which take longer to make again.
 PREPARATIONS = 5

@@ -92,7 +92,7 @@ def test_what_has_no_orientation_is_refused_before_the_network_runs(deepbet: Sta
     [
         (head(), 0.5, "holds [0-9]+ ml, but brains have 500.*--mask FILE"),
         (head(), 2.0, "to 2,200 ml"),
-        (head()[12:], 1.2, "of a face of the image"),
+        (head()[12:], 1.2, "cut off"),
         (np.zeros((9, 9, 9), np.int16), 1.0, "z.nii: deepbet finds no brain in it"),
     ],
 )

@@ -1,22 +1,17 @@
 """What shows when the scans of a study are compared."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
 from ndflow.density import GaussianMixture, stack
-from ndflow.image.mask_doubts import MaskFigures
-from ndflow.image.subject import Subject
 from ndflow.population import Tissues
 from ndflow.study.checks import (
     OTHER_LABELS,
     Medians,
     agreement,
     labeller_doubts,
-    odd_scans,
     scan_medians,
     site_doubts,
 )
@@ -24,69 +19,6 @@ from ndflow.subject.records import ScanModel
 from ndflow.transport import Affine, Chain
 
 UNIT = Affine([[1.0]], [0.0])
-
-# ── scans unlike the others ───────────────────────────────────────────────────────────────────────
-
-
-BRAIN = GaussianMixture([0.2, 0.45, 0.35], [30.0, 70.0, 100.0], [0.02, 0.02, 0.05])
-INVERTED = BRAIN.transformed([[-1.0]], [200.0])
-MASK = MaskFigures(0.15, 0.0, 0.0, 1.0, 0.03, 1400.0, 9000.0, 0.62)
-RIMS = (0.6, 0.61, 0.62, 0.62, 0.63, 0.64)
-
-
-def study(*sites: str) -> tuple[list[Subject], dict[str, ScanModel]]:
-    """Return six scans from each site, with good masks."""
-    scans = [Subject("", site=site, name=f"{site}{i}") for site in sites for i in range(len(RIMS))]
-    rims = np.tile(RIMS, len(sites))
-    models = {
-        scan.name: ScanModel(BRAIN, mask=replace(MASK, rim=float(rim)))
-        for scan, rim in zip(scans, rims, strict=True)
-    }
-    return scans, models
-
-
-def kinds(scans: list[Subject], models: dict[str, ScanModel]) -> dict[str, list[str]]:
-    found = odd_scans(scans, models, BRAIN)
-    return {name: [doubt.kind for doubt in own] for name, own in found.items()}
-
-
-@pytest.mark.parametrize(
-    ("figures", "kind"),
-    [
-        ({"rim": 0.51}, "mask too wide"),
-        ({"rim": 0.73}, "mask too small"),
-        ({"volume": 2300.0}, "mask too wide"),
-        ({"volume": 800.0}, "mask too small"),
-    ],
-)
-def test_a_mask_unlike_the_others_is_named(figures: dict[str, float], kind: str) -> None:
-    scans, models = study("A", "B")
-    assert kinds(scans, models) == {}
-    changed = models | {"B3": replace(models["B3"], mask=replace(MASK, **figures))}
-    assert kinds(scans, changed) == {"B3": [kind]}
-
-
-def test_a_scan_is_compared_with_its_site() -> None:
-    scans, models = study("A", "B")
-    brighter = {
-        name: replace(model, mask=replace(MASK, rim=(model.mask or MASK).rim + 0.15))  # type: ignore[operator]
-        for name, model in models.items()
-        if name.startswith("B")
-    }
-    assert kinds(scans, models | brighter) == {}
-    mixed = models | brighter | {"A0": replace(models["A0"], mask=brighter["B0"].mask)}
-    assert kinds(scans, mixed) == {"A0": ["mask too small"]}
-
-
-def test_densities_are_compared_with_the_others_and_the_reference() -> None:
-    scans, models = study("A")
-    models["A2"] = replace(models["A2"], mixture=INVERTED)
-    assert kinds(scans, models) == {"A2": ["unlike the reference"]}  # so unlike the others, too
-    scans[2] = replace(scans[2], images={"T1w": "a_FLAIR.nii"})
-    (doubt,) = odd_scans(scans, models, BRAIN, ["T1w"])["A2"]
-    assert doubt.kind == "other contrast"  # which explains the rest
-    models["A2"] = replace(models["A2"], mixture=BRAIN.transformed([[1.0]], [0.0]))
-    assert not odd_scans(scans, models, BRAIN, ["FLAIR"])
 
 
 @pytest.mark.parametrize(

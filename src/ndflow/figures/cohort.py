@@ -1,4 +1,4 @@
-"""Figures of all scans of a cohort: their densities, and their tissues."""
+"""Figures of all scans of a cohort: their densities, tissues and masks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ndflow.figures import style
 from ndflow.values import FloatArray
@@ -230,3 +230,46 @@ def _draw_quartiles(axes: Axes, quartiles: FloatArray, sites: Sequence[str]) -> 
     axes.set_ylim(top - 0.05, -0.1)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
+
+
+# ── masks ─────────────────────────────────────────────────────────────────────────────────────────
+
+_PANEL = 1.8  # inches
+_SHOWN, _BRIGHTER = (0.5, 99.5), 1.25  # percentiles inside the mask, and room above them
+
+
+class MaskSlice(NamedTuple):
+    """A slice of a scan with its mask.
+
+    Attributes
+    ----------
+    values, inside : (width, height), upright; which are inside.
+    spacing : of the voxels along both axes.
+    """
+
+    values: FloatArray
+    inside: NDArray[np.bool_]
+    spacing: tuple[float, float]
+
+
+def masks_figure(sites: Mapping[str, Sequence[MaskSlice]]) -> Figure:
+    """Draw the outline of the mask on slices of one scan of each site, a column per site.
+
+    Parameters
+    ----------
+    sites : the slices of each site, as many for all.
+    """
+    rows = max(map(len, sites.values()))
+    with style.new_figure(max(_PANEL * len(sites), 3.0), _PANEL * rows + 0.25) as figure:
+        grid = figure.subplots(rows, len(sites), squeeze=False)
+        for column, (site, slices) in zip(grid.T, sites.items(), strict=True):
+            column[0].set_title(style.label(site, 18))
+            for axes, (values, inside, (across, up)) in zip(column, slices, strict=True):
+                axes.set_axis_off()
+                low, high = np.percentile(values[inside], _SHOWN).tolist()
+                high = low + _BRIGHTER * max(high - low, 1e-9)
+                axes.imshow(
+                    values.T, "gray", vmin=low, vmax=high, origin="lower", aspect=up / across
+                )
+                axes.contour(inside.T, [0.5], colors=style.SECOND, linewidths=0.7)
+    return figure

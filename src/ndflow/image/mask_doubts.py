@@ -1,4 +1,4 @@
-"""What is measured about a mask, and when that casts doubt on whether it covers a brain.
+"""What is measured about a mask and the image inside, and when a mask may not be that of a brain.
 
 All figures but the volume of the field of view are measured on a grid of about 2 mm, which finer
 images are sampled on: a mask is judged to a few millimetres, and the cost does not grow with the
@@ -12,6 +12,10 @@ about 0.3 and cortex 0.7 of m, and the rim of a brain is made of both. Where the
 end of the field of view, the brain is cut off, and has no rim. A lesion may be as dark as bone, so
 its voxels do not count.
 
+Figures that say little about a single scan, but much about the scans of a site, are judged in
+`ndflow.study.site_checks`: the order of the contrast, CSF that is missing, shading, overflow, and
+whether the mask would fit better if it were flipped.
+
 The bounds are about human brains. Objects of less than 200 ml, such as phantoms and the brains of
 most animals, are not judged by their size or their rim. What was measured on real scans is in
 ``docs/guides/masks.md``.
@@ -20,18 +24,19 @@ most animals, are not judged by their size or their rim. What was measured on re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.image.mask import BoolArray, faces_of
+from ndflow.image.mask import BoolArray
 from ndflow.image.volume import Volume
-from ndflow.values import Doubt, Record
+from ndflow.values import Doubt, FloatArray, Record
 
 _GRID_MM = 2.0
 _RIM_MM = 4.0  # and as much again to the interior
+_ACROSS = (1, 2), (0, 2), (0, 1)  # the axes of slices
 _FEWEST = 100  # voxels of rim and interior, to compare them
 _MOST = 1 << 21  # voxels of the grid: for the sake of memory, larger volumes get a coarser one
 _SAMPLE = 1 << 16  # values to look at, at most
@@ -40,10 +45,10 @@ _NEGATIVE = 0.01  # the share of voxels below 0 beyond which 0 does not mean "no
 LARGEST = 2000.0  # ml: intracranial volumes of adults are 1000 to 2000, heads 3000 and more
 SMALLEST = 600.0  # ml: that of a child of six months
 _HEAD_FITS = 2000.0  # ml: a field of view that a head would fit into
-_JUDGED = 200.0  # ml
+JUDGED = 200.0  # ml
 _DARK_RIM = 0.5  # between CSF, 0.3, and cortex, 0.7: darker means more than half CSF, or bone
 _DARK_FOUND_RIM = 0.4  # of masks that deepbet found, which hold all CSF: had 0.45 to 0.61
-_FACES = 0.1  # of a face: a sphere as large as a brain that lacks 5 mm on one side
+_CUT_OFF = 0.15  # a sphere as large as a brain that lacks 5 mm on one side; real brains have < 0.1
 _NOISE = 0.1  # of the voxels outside: 0 where the skull was removed, 0.3 and more around heads
 _ZEROS = 0.03  # 3 % of zeros, 2.5 sd from the mean, move it by 0.08 sd
 _PIECES = 0.9  # the cerebellum is a tenth of the brain
@@ -62,7 +67,18 @@ _ZERO = ("zeros inside the mask", "check that the mask is of this image, and not
 _IN_PIECES = ("mask in pieces", "look at the mask, and keep its largest piece")
 # Kinds of doubt about voxels beside the brain, which are darker than it.
 BESIDE = {kind for kind, _ in (TOO_WIDE, NO_MASK, _HEAD, _ZERO)}
-_CUT = ("mask touches the border", "check that the image shows the whole brain")
+CUT = ("brain cut off", "check that image and mask show the whole brain")
+
+_WIDEST = 4  # bytes of an integer type that may overflow
+# `rise` in T1w is .8 to .9, and .7 with a contrast agent; in T2w .4, in FLAIR .3 to .65.
+T1W_RISE, T1W_LEAST = 0.85, 0.6
+_APART = 0.2  # of images of which one is inverted
+_RANKED = 1 << 12  # voxels of rim and interior whose ranks are compared
+_DARK = 0.5  # of the interior's median, as in CSF in T1w
+_LENGTH = 70.0  # mm, the unit of the polynomial of shading: the radius of a brain
+_FITTED, _ROUNDS = 2000, 6  # voxels for its fit, and rounds of it
+_NEAR, _LEAST_NEAR = 1.5, 0.02  # residuals that count: in their standard deviation, and at least
+_OVERFLOW = 0.75  # of the range of an integer type, between neighbours
 
 
 @dataclass(frozen=True)
@@ -72,7 +88,8 @@ class MaskFigures(Record):
     Attributes
     ----------
     share : of the voxels of the image that are inside.
-    faces : the largest share of a face of the volume that the mask covers.
+    cut : the first or last slice that the mask covers, relative to the largest one along the same
+        axis; of all axes, the largest. Where a brain is cut off, its end is flat.
     zeros : the share of the voxels inside whose value is 0.
     largest : the share of the largest connected component.
     noise : the share of the voxels outside that differ from their median: where somebody has
@@ -81,16 +98,30 @@ class MaskFigures(Record):
     field_of_view : the volume of the whole image, likewise.
     rim : the brightness of the rim, see above; None where it means nothing, as in images that hold
         negative values.
+    rim_share : the share of the mask that is rim. A mask without CSF has holes and clefts.
+    rise : the share of pairs of voxels, one of the rim and one of the interior, in which that of
+        the interior is the brighter one. Increasing maps leave it as it is; inverted, it is 1 less.
+    dark : the share of voxels darker than half the median of the interior.
+    mirrored : how much brighter the voxels inside would be, on average and relative to that median,
+        if the mask were flipped left to right.
+    shading : the standard deviation of the logarithm of a smooth field in the bright tissue.
+    overflow : the share of neighbours inside that differ by most of the range of an integer type.
     """
 
     share: float
-    faces: float
+    cut: float
     zeros: float
     largest: float
     noise: float
     volume: float | None = None
     field_of_view: float | None = None
     rim: float | None = None
+    rim_share: float | None = None
+    rise: float | None = None
+    dark: float | None = None
+    mirrored: float | None = None
+    shading: float | None = None
+    overflow: float | None = None
 
 
 def measure_mask(image: Volume, inside: BoolArray, lesion: BoolArray | None = None) -> MaskFigures:
@@ -127,11 +158,10 @@ def measure_mask(image: Volume, inside: BoolArray, lesion: BoolArray | None = No
     if not count:
         return MaskFigures(0.0, 0.0, 0.0, 0.0, 0.0)
     share = count / chosen.size
-    faces = max((float(end.mean()) for end in faces_of(chosen)), default=0.0)
     air = _some(image, stored, ~chosen)
     noise = float(np.mean(air != np.median(air))) if air.size else 0.0
-    (around,) = ndimage.find_objects(chosen.view(np.uint8))
-    box = tuple(slice(max(0, part.start - 1), part.stop + 1) for part in around)
+    filled = [np.flatnonzero(chosen.any(axis=across)) for across in _ACROSS]
+    box = tuple(slice(max(0, places[0] - 1), places[-1] + 2) for places in filled)
     stored, chosen = stored[box], chosen[box]
     counts = chosen if lesion is None else chosen & ~sampled(lesion)[box]
     values = _some(image, stored, chosen)
@@ -139,31 +169,127 @@ def measure_mask(image: Volume, inside: BoolArray, lesion: BoolArray | None = No
     labels, _ = ndimage.label(chosen[::2, ::2, ::2])
     pieces = np.bincount(labels.reshape(-1))[1:]
     largest = float(pieces.max() / pieces.sum()) if pieces.size else 1.0
+    found = MaskFigures(share, _cut(chosen), zeros, largest, noise)
     if not sized:
-        return MaskFigures(share, faces, zeros, largest, noise)
+        return found
     field = image.voxel_mm3 * float(np.prod(shape)) / 1000
-    rim = None
-    if np.count_nonzero(values < 0) <= _NEGATIVE * values.size:
-        rim = _brightness(image, stored, chosen, counts, (sizes * steps)[::-1])
-    return MaskFigures(share, faces, zeros, largest, noise, share * field, field, rim)
+    left_right = int(np.argmax(np.abs(image.affine[0, :3])))
+    flipped = np.flip(image.flat.reshape(shape, order="F"), left_right)
+    flipped = flipped[tuple(slice(None, None, step) for step in steps)].T[box]
+    return replace(
+        found,
+        volume=share * field,
+        field_of_view=field,
+        overflow=_overflow(stored, chosen),
+        **_of_layers(image, stored, flipped, chosen, counts, (sizes * steps)[::-1]),
+    )
 
 
-def _brightness(
-    image: Volume, stored: NDArray[Any], chosen: BoolArray, counts: BoolArray, sizes: NDArray[Any]
-) -> float | None:
-    """Return the brightness of the rim, of voxels that count, for voxels of certain sizes."""
+def _cut(chosen: BoolArray) -> float:
+    """Return how flat the ends of a mask are."""
+    flat = 0.0
+    for across in _ACROSS:
+        areas = np.count_nonzero(chosen, axis=across)
+        ends = areas[areas > 0][[0, -1]]
+        if np.count_nonzero(areas) > 1:
+            flat = max(flat, float(ends.max() / areas.max()))
+    return flat
+
+
+def _overflow(stored: NDArray[Any], chosen: BoolArray) -> float | None:
+    """Return the share of neighbours inside that differ by most of the range of their type."""
+    if stored.dtype.kind not in "iu" or stored.dtype.itemsize > _WIDEST:
+        return None
+    limits = np.iinfo(stored.dtype)
+    far = _OVERFLOW * (float(limits.max) - float(limits.min))
+    if float(stored.max()) - float(stored.min()) <= far:
+        return 0.0
+    both = chosen[..., 1:] & chosen[..., :-1]
+    one, other = (side[both].astype(np.float32) for side in (stored[..., 1:], stored[..., :-1]))
+    return float(np.mean(np.abs(one - other) > far)) if one.size else None
+
+
+def _of_layers(
+    image: Volume,
+    stored: NDArray[Any],
+    flipped: NDArray[Any],
+    chosen: BoolArray,
+    counts: BoolArray,
+    sizes: NDArray[Any],
+) -> dict[str, float]:
+    """Return what the rim and the interior show, of voxels that count, which have certain sizes.
+
+    Parameters
+    ----------
+    image : says what stored voxels mean.
+    stored, flipped : the voxels; and those of the image flipped left to right.
+    chosen, counts : which are inside, and which of these count.
+    sizes : of voxels, in mm.
+    """
     layers = [round(_RIM_MM / size) for size in sizes]
     core = chosen
     for done in range(max(layers)):
         core = _without_surface(core, [done < number for number in layers])
     coarse = (slice(None, None, 2),) * 3
-    interior = _without_surface(core[coarse], [number > 0 for number in layers])
-    deep = _some(image, stored[coarse], interior & counts[coarse])
+    interior = _without_surface(core[coarse], [number > 0 for number in layers]) & counts[coarse]
+    deep = _some(image, stored[coarse], interior)
     rim = _some(image, stored, counts & ~core)
+    found = {"rim_share": 1 - float(np.count_nonzero(core) / np.count_nonzero(chosen))}
     if min(deep.size, rim.size) < _FEWEST:
-        return None
-    usual = float(np.median(deep))
-    return float(np.clip(rim, 0, usual).mean() / usual) if usual > 0 else None
+        return found
+    found["rise"] = _rise(deep, rim)
+    values, usual = _some(image, stored, counts), float(np.median(deep))
+    if np.count_nonzero(values < 0) > _NEGATIVE * values.size or usual <= 0:
+        return found
+    parts = (rim, values, _some(image, flipped, counts))
+    found["rim"], own, other = (float(np.clip(one, 0, usual).mean()) / usual for one in parts)
+    found["dark"] = float(np.mean(values < _DARK * usual))
+    found["mirrored"] = other - own
+    thin = (slice(None, None, max(1, round((deep.size / _FITTED) ** (1 / 3)))),) * 3
+    at = np.argwhere(interior[thin]) * (2 * thin[0].step * sizes / _LENGTH)
+    found["shading"] = _shading(image.values(stored[coarse][thin][interior[thin]]), at)
+    return found
+
+
+def _rise(deep: NDArray[Any], rim: NDArray[Any]) -> float:
+    """Return the share of pairs in which the deep voxel is the brighter one; of equal ones, half.
+
+    This is the statistic of Mann and Whitney, relative to its largest value.
+    """
+    ranked, other = (np.sort(one[:: -(-one.size // _RANKED)]) for one in (deep, rim))
+    below, not_above = (np.searchsorted(other, ranked, side) for side in ("left", "right"))
+    return float((below.mean() + not_above.mean()) / (2 * other.size))
+
+
+def is_inverted(rise: float, usual: float | None) -> bool:
+    """Tell whether brightness changes from rim to interior in the other way than usual."""
+    if usual is None:
+        return False
+    return (rise - 0.5) * (usual - 0.5) < 0 and abs(rise - usual) > _APART
+
+
+def _shading(values: NDArray[Any], at: FloatArray) -> float:
+    """Return how much a smooth field varies in the bright tissue, as a standard deviation.
+
+    A polynomial of second degree is fitted to the logarithms of the brighter half of the voxels,
+    and again to those that are near it, whatever their brightness.
+
+    Parameters
+    ----------
+    values : of voxels.
+    at : where they are, (n, 3).
+    """
+    known = np.isfinite(values) & (values > 0)
+    logs, at = np.log(values[known].astype(np.float64)), at[known] - at[known].mean(axis=0)
+    x, y, z = at.T
+    terms = np.stack([np.ones(len(at)), x, y, z, x * x, y * y, z * z, x * y, x * z, y * z], axis=1)
+    used, field = logs >= np.median(logs), logs
+    for _ in range(_ROUNDS):
+        some = terms[used]
+        field = terms @ np.linalg.lstsq(some.T @ some, some.T @ logs[used])[0]
+        away = np.abs(logs - field)
+        used = away < max(_NEAR * 1.4826 * float(np.median(away[used])), _LEAST_NEAR)
+    return float(field[used].std())
 
 
 def _without_surface(chosen: BoolArray, along: list[bool]) -> BoolArray:
@@ -206,7 +332,7 @@ def mask_doubts(figures: MaskFigures, *, given: bool, found: bool = False) -> tu
     doubts = [*_size(figures, given, _DARK_FOUND_RIM if found else _DARK_RIM)]
     if figures.zeros > _ZEROS:
         doubts.append((_ZERO, f"{figures.zeros:.1%} of the voxels inside the mask are 0"))
-    if figures.volume is not None and figures.volume >= _JUDGED and figures.largest < _PIECES:
+    if figures.volume is not None and figures.volume >= JUDGED and figures.largest < _PIECES:
         text = f"The largest piece of the mask is {figures.largest:.0%} of it"
         doubts.append((_IN_PIECES, text))
     return tuple(Doubt(kind, f"{text}.", hint) for (kind, hint), text in doubts)
@@ -221,22 +347,22 @@ def _size(figures: MaskFigures, given: bool, darkest: float) -> list[tuple[tuple
     if volume is None or field is None:
         return []
     holds = f"{'The mask holds' if given else 'The voxels used are'} {volume:,.0f} ml"
-    reaches = f"up to {figures.faces:.0%} of a face of the image"
-    cut = figures.faces > _FACES
+    flat = f"flat: an end as large as {figures.cut:.0%} of the largest slice"
+    cut = figures.cut > _CUT_OFF
     if volume > LARGEST:
         text = f"{holds}, but a brain with all its CSF at most {LARGEST:,.0f} ml"
         return [(TOO_WIDE if given else _HEAD, text)]
     if volume < SMALLEST and field >= _HEAD_FITS:
         return [(TOO_SMALL, f"{holds}, but a brain at least {SMALLEST:,.0f} ml")]
     if not given and cut and volume >= SMALLEST:
-        return [(_HEAD, f"{holds}, and cover {reaches}, which a brain does not")]
-    if not given and figures.noise > _NOISE and volume >= _JUDGED:
+        return [(_HEAD, f"{holds}, and end {flat}")]
+    if not given and figures.noise > _NOISE and volume >= JUDGED:
         return [(_HEAD, f"{holds}, and there is noise around, so the skull was not removed")]
     found = []
-    if volume >= _JUDGED and figures.rim is not None and figures.rim < darkest:
+    if volume >= JUDGED and figures.rim is not None and figures.rim < darkest:
         text = f"The outermost 4 mm of the voxels used have {figures.rim:.0%} of the signal inside"
         text += ", so they seem to hold bone or background"
         found.append((TOO_WIDE if given else NO_MASK, text))
-    if volume >= _JUDGED and cut:
-        found.append((_CUT, f"The mask covers {reaches}"))
+    if volume >= JUDGED and cut:
+        found.append((CUT, f"The mask ends {flat}"))
     return found

@@ -39,7 +39,7 @@ from ndflow.image.volume import Volume
 # ── brain masks ───────────────────────────────────────────────────────────────────────────────────
 
 _SMALLEST, _LARGEST = 500.0, 2200.0  # ml: brains of adults are 1000 to 2000 with all their CSF
-_CUT = 0.25  # of a face of the image: a brain that ends near its middle
+_CUT = 0.25  # of the largest slice: a brain that lacks a centimetre or more at one end
 _TRY = "give a mask of the brain instead (--mask FILE, or the column mask of a table)"
 
 
@@ -68,8 +68,8 @@ def brain_mask(volume: Volume) -> BoolArray:
     problem, size = "", figures.volume or 0.0
     if not _SMALLEST <= size <= _LARGEST:
         problem = f"holds {size:,.0f} ml, but brains have {_SMALLEST:,.0f} to {_LARGEST:,.0f} ml"
-    elif figures.faces > _CUT:
-        problem = f"covers {figures.faces:.0%} of a face of the image, so it is cut off"
+    elif figures.cut > _CUT:
+        problem = f"is cut off: its end is {figures.cut:.0%} as large as its largest slice"
     if problem:
         hint = f"look at the image and at its voxel size, or {_TRY}"
         raise FileError(volume.path, f"what deepbet takes for the brain {problem}", hint)

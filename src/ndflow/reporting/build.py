@@ -31,7 +31,7 @@ from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry
 from ndflow.reporting.density_section import headline, populations
 from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph, study_facts
-from ndflow.reporting.montage import montage, shared_windows, thumbnail
+from ndflow.reporting.montage import masks_of_sites, montage, shared_windows, thumbnail
 from ndflow.reporting.page import niivue, render
 from ndflow.reporting.preparation_section import PreparedImage, preparation_of
 from ndflow.study import finished
@@ -42,6 +42,7 @@ from ndflow.study.manifest import read_record
 from ndflow.study.plan import EVALUATION, PROVENANCE, REPORT, reference_name
 from ndflow.study.prepare_step import MEASURES
 from ndflow.study.references import read_reference
+from ndflow.study.site_checks import OF_SITES
 from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
 from ndflow.subject.records import StudiesRecord, StudyRecord
 from ndflow.subject.target import in_units, target_of
@@ -260,6 +261,7 @@ def _study_page(
             entry = replace(entry, prepared=picture)
         entries.append(entry)
         step()
+    by_site = any(doubt.kind in OF_SITES for doubt in run.record.of_study)
     masks = {str(scan.record.setting("mask")) for scan in scans}
     steps = [record.steps for record in records]
     return _page(
@@ -275,6 +277,7 @@ def _study_page(
         facts=study_facts(run, len(read_failures(folder))),
         preparation=preparation_section.section(records),
         doubts=run.record.of_study,
+        masks=masks_of_sites(scans, max_bytes) if by_site else None,
         title=dataset_name(scan.scan.path for scan in scans),
         **evaluation_section(folder / EVALUATION, run.results),
     )

@@ -166,6 +166,7 @@ class Page:
     links : (name, address, sentence) of the pages of channels; no address where there is no page.
     montage : the brains.
     doubts : what to check in the study as a whole.
+    masks : of a typical scan of each site, if something is wrong with a site.
     failures : (scan, cause, what to try).
     populations, densities : the densities of all scans, one picture per condition, with shared
         axes, or other densities; and their heading.
@@ -190,6 +191,7 @@ class Page:
     links: Sequence[tuple[str, str, str]] = ()
     montage: Montage | None = None
     doubts: Sequence[Doubt] = ()
+    masks: Picture | None = None
     failures: Sequence[tuple[str, str, str]] = ()
     populations: Sequence[Picture] = ()
     densities: str = "Densities by site"

@@ -11,17 +11,25 @@ the average of the site's.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndflow.image.preview import Greys, Preview, Window, encode_png
-from ndflow.reporting.content import Montage
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.figures.cohort import MaskSlice, masks_figure
+from ndflow.figures.style import svg
+from ndflow.image.mask import BoolArray
+from ndflow.image.preview import Greys, Preview, Window, encode_png, upright
+from ndflow.reporting.content import Montage, Picture
+from ndflow.study.finished import read_raw_voxels
+from ndflow.values import FloatArray, listed
 
 if TYPE_CHECKING:
     from ndflow.reporting.scan_section import ScanSummary
 
 _SITES = 8  # in a montage
+_AROUND = 12.0  # mm around a mask: what it has left out must be seen
 _SMALL = 64  # pixels, the longer side of a thumbnail
 
 
@@ -84,6 +92,45 @@ def _typical_scans(
         off = np.abs(quantiles - quantiles.mean(axis=0)).sum(axis=1)
         chosen[site] = own[int(np.argmin(off))]
     return chosen
+
+
+def masks_of_sites(scans: Sequence[ScanSummary], max_bytes: int) -> Picture | None:
+    """Return the masks of a typical scan of each site, on the scans as they were; None without any.
+
+    Parameters
+    ----------
+    scans : of a study.
+    max_bytes : the largest file to read.
+    """
+    shown = {}
+    for site, scan in _typical_scans(scans, ()).items():
+        with suppress(FileError, InvalidValueError):  # files that are no longer there
+            voxels = read_raw_voxels(scan.scan, scan.record, max_bytes=max_bytes)
+            values, spacing = upright(voxels.volume, np.ones_like(voxels.inside))
+            inside = np.isfinite(upright(voxels.volume, voxels.inside)[0])
+            shown[site] = [_fullest(values, inside, spacing, axis) for axis in (2, 1)]
+        if len(shown) == _SITES:
+            break
+    if not shown:
+        return None
+    text = f"The mask of a typical scan of {'each site' if len(shown) > 1 else 'the study'}"
+    return Picture(svg(masks_figure(shown)), f"{text}: {listed(list(shown))}", f"{text}.")
+
+
+def _fullest(
+    values: FloatArray, inside: BoolArray, spacing: Sequence[float], axis: int
+) -> MaskSlice:
+    """Return the slice across an axis in which the mask is largest, cropped to it."""
+    others = tuple(other for other in range(3) if other != axis)
+    place = int(np.argmax(inside.sum(axis=others)))
+    box: list[slice | int] = []
+    for at, size in zip(np.nonzero(inside), spacing, strict=True):
+        around = round(_AROUND / size)
+        box.append(slice(max(0, at.min() - around), at.max() + 1 + around))
+    box[axis] = place
+    across, up = (spacing[other] for other in others)
+    plane = np.nan_to_num(values[tuple(box)])
+    return MaskSlice(plane, inside[tuple(box)], (across, up))
 
 
 def _caption(windows: Windows, shown: int, sites: int) -> str:

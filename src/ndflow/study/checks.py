@@ -24,23 +24,16 @@ Of two sites, (1) cannot say which is the unusual one, and both are named.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
-from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.density.mixture import marginal
-from ndflow.image.mask import AUTO
-from ndflow.image.mask_doubts import NO_MASK, TOO_SMALL, TOO_WIDE
-from ndflow.image.subject import Subject
 from ndflow.methods.baselines import landmark_levels, through_points
 from ndflow.options import Options
 from ndflow.population import TISSUES
-from ndflow.subject.doubts import FEWEST, far_from, image_doubts, unlike_others
 from ndflow.subject.records import Agreement, ScanModel
 from ndflow.transport import IntensityMap, align
 from ndflow.values import Doubt, FloatArray, listed, plural
@@ -70,96 +63,6 @@ def doubt_counts(doubts: Mapping[str, Iterable[Doubt]]) -> list[DoubtCount]:
             if name not in count.scans[-1:]:
                 count.scans.append(name)
     return sorted(counts.values(), key=lambda count: -len(count.scans))
-
-
-# ── scans unlike the others ───────────────────────────────────────────────────────────────────────
-# Scans of a study that are unlike the others: in density, or in what their masks cover.
-#
-# A scan is compared with the scans of its site, or where these are few with all scans of the study.
-# What is usual is a median, so that a few wrong scans do not matter; where most masks of a study
-# are wrong in the same way, only the fixed bounds of `ndflow.image.mask_doubts` can find them.
-
-Doubts = dict[str, tuple[Doubt, ...]]  # by the name of the scan
-
-_RIM = 0.08  # the least difference in the brightness of the rim that matters: 1 mm of mask
-_VOLUMES = (0.6, 1.6)  # of the median; at one site, adults have from 0.79 to 1.23
-
-
-def odd_scans(
-    scans: Sequence[Subject],
-    models: Mapping[str, ScanModel],
-    reference: GaussianMixture,
-    channels: Sequence[str] = (),
-) -> Doubts:
-    """Return what is doubtful about scans in comparison with others.
-
-    Parameters
-    ----------
-    scans : of a study.
-    models : what is known about them, by name.
-    reference : the density of the study's common reference.
-    channels : what that shows. Default: what the scans do.
-
-    Returns
-    -------
-    dict
-        The doubts by the name of the scan, which is missing where there is none.
-    """
-    ends = [marginal(reference, place) for place in range(reference.channels)]
-    among: Doubts = {}
-    if len(ends) == 1:  # only a single channel is compared with other scans
-        by_site: dict[str | None, list[Subject]] = defaultdict(list)
-        for scan in scans:
-            by_site[scan.site].append(scan)
-        enough = [some for some in by_site.values() if len(some) >= FEWEST]
-        among = _among(scans, models) if len(enough) < len(by_site) else {}
-        for some in enough:
-            among |= _among(some, models)
-    found = {}
-    for scan in scans:
-        own, shown = models[scan.name], channels or scan.channels
-        images, densities = map(str, scan.images.values()), own.marginals or (own.mixture,)
-        about = map(image_doubts, images, shown, densities, ends)
-        found[scan.name] = sum(about, ()) or among.get(scan.name, ())
-    return {name: own for name, own in found.items() if own}
-
-
-def _among(scans: Sequence[Subject], models: Mapping[str, ScanModel]) -> Doubts:
-    """Return what is doubtful about scans that should be alike: their masks, or their densities."""
-    names = [scan.name for scan in scans]
-    masks = _masks(names, models)
-    odd = unlike_others([models[name].mixture for name in names])
-    return {name: masks.get(name) or own for name, own in zip(names, odd, strict=True)}
-
-
-def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
-    """Return doubts about masks that have given rise to none by themselves."""
-    found: Doubts = {}
-    known = {name: mask for name in names if (mask := models[name].mask)}
-    given = {name: (models[name].settings or {}).get("mask") for name in names}
-    wide = {name: NO_MASK if given[name] in ("nonzero", AUTO) else TOO_WIDE for name in names}
-    volumes = {name: mask.volume for name, mask in known.items() if mask.volume}
-    if len(volumes) >= FEWEST:
-        usual = float(np.median(list(volumes.values())))
-        low, high = (usual * factor for factor in _VOLUMES)
-        for name, volume in volumes.items():
-            if not low <= volume <= high:
-                text = f"The voxels used are {volume:,.3g} ml, where {usual:,.3g} ml is usual"
-                kind, hint = TOO_SMALL if volume < low else wide[name]
-                found[name] = (Doubt(kind, f"{text} among these scans.", hint),)
-    rims = {name: mask.rim for name, mask in known.items() if mask.rim}
-    if len(rims) >= FEWEST:
-        usual = float(np.median(list(rims.values())))
-        away = far_from(np.array(list(rims.values())), least=_RIM)
-        for name, far in zip(rims, away.tolist(), strict=True):
-            if far:
-                text = (
-                    f"The outermost 4 mm of the voxels used have {rims[name]:.0%} of the signal "
-                    f"inside, where {usual:.0%} is usual among these scans."
-                )
-                kind, hint = TOO_SMALL if far > 0 else wide[name]
-                found[name] = (Doubt(kind, text, hint),)
-    return {name: own for name, own in found.items() if not models[name].doubts}
 
 
 # ── sites as they were listed ─────────────────────────────────────────────────────────────────────

@@ -20,14 +20,22 @@ import numpy as np
 from ndflow.errors import FileError
 from ndflow.files.model_files import not_ours, read_model
 from ndflow.files.stream import FileHash, fingerprint_of
-from ndflow.image.subject import ANY_CHANNEL, Subject, contrast_in_name, is_other_contrast
+from ndflow.image.subject import (
+    ANY_CHANNEL,
+    T1W,
+    Subject,
+    contrast_called,
+    contrast_in_name,
+    is_other_contrast,
+)
 from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.study import weights as weighting
-from ndflow.study.checks import labeller_doubts, odd_scans, site_doubts
+from ndflow.study.checks import labeller_doubts, site_doubts
 from ndflow.study.plan import PROVENANCE, Study, reference_name
 from ndflow.study.scan_steps import NormaliseStep
+from ndflow.study.site_checks import odd_scans, orders_in_doubt, sites_in_doubt
 from ndflow.study.steps import Done
 from ndflow.study.tasks import Outcome, Progress
 from ndflow.study.weights import ScanWeights
@@ -124,9 +132,10 @@ def compare_scans(
     elif made.study.mode.by_site and study.given is None:
         name, ages = weighting.ages_by_site(scans)
         more = weighting.age_doubts(ages, name)
+    of_sites = sites_in_doubt(scans, fits, t1w=_shows_t1w(made.common, scans))
     progress.step("references", Outcome("references", None))
     return made._replace(
-        of_study=(*listing_doubts(study), *few, *made.of_study, *more),
+        of_study=(*of_sites, *listing_doubts(study), *few, *made.of_study, *more),
         scans=scans,
         fits=fits,
         odd=odd_scans(scans, fits, made.common.mixture, made.common.channel_names),
@@ -194,7 +203,9 @@ def make_references(
     else:
         common, file = read_reference(study.given, study.channels)
         read.append(file)
-    labellers = labeller_doubts(_proportions_by_site(ordered, models))
+    labellers = orders_in_doubt(
+        ordered, models, t1w=_shows_t1w(common, ordered)
+    ) or labeller_doubts(_proportions_by_site(ordered, models))
     study = settled(
         study,
         None if study.given is None else common,
@@ -389,6 +400,12 @@ def settled(
     )
     options, preset = presets.settled_study(study.choices, facts)
     return replace(study, options=options, preset=preset)
+
+
+def _shows_t1w(common: Reference, scans: Sequence[Subject]) -> bool:
+    """Tell whether images are known to be T1w, those of the first of several channels."""
+    named = all(contrast_in_name(scan.path) == T1W for scan in scans)
+    return named or contrast_called(common.channel_names[0]) == T1W
 
 
 def _contrast(study: Study) -> str:

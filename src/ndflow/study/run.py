@@ -31,6 +31,7 @@ from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
 from ndflow.study.prepare_step import PrepareStep
 from ndflow.study.references import References, compare_scans
 from ndflow.study.scan_steps import FitStep, NormaliseStep, lacks_tissue_maps
+from ndflow.study.site_checks import refuse_inverted
 from ndflow.study.steps import NEW, Done, Pass, Step, check_readable, look, refuse_changed, run_step
 from ndflow.study.tasks import Failure, Progress, Silent, check_jobs, record_failures
 from ndflow.subject.presets import Choices, PresetRecord
@@ -80,6 +81,8 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
         fitted = run.passes["fit"] = run_step(fitting, study, progress)
         if fitted.done and not study.only_fits:
             found = run.references = compare_scans(study, fitted.done, run.before, progress)
+            if not study.options.force:
+                refuse_inverted(found.of_study)
             if not study.partial:
                 run.written = references.write_references(study.folder, found)
             normalising = [(found.step(scan), scan) for scan in found.scans]

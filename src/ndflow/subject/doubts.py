@@ -28,14 +28,16 @@ from ndflow.density.mixture import marginal
 from ndflow.errors import FileError
 from ndflow.files.model_files import outputs_of, read_model
 from ndflow.files.outputs import stem
-from ndflow.image.mask_doubts import BESIDE
-from ndflow.image.subject import ANY_CHANNEL, contrast_in_name
+from ndflow.image.mask_doubts import BESIDE, JUDGED, T1W_LEAST, T1W_RISE, MaskFigures
+from ndflow.image.subject import ANY_CHANNEL, T1W, contrast_called, contrast_in_name
 from ndflow.methods.base import Solution, histogram_quantiles
 from ndflow.methods.modes import Goal
 from ndflow.subject.records import ScanModel
 from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import IntensityMap
 from ndflow.values import Doubt, FloatArray, plural
+
+OTHER_CONTRAST = "other contrast"
 
 _SCANS = 5  # the fewest of a reference
 _MISFIT = 0.03  # Kolmogorov–Smirnov distance of a mixture from the histogram
@@ -112,8 +114,25 @@ def image_doubts(
     shown, wanted = contrast_in_name(path), contrast_in_name(f"_{channel}")
     if shown and wanted and shown != wanted:
         text = f"By its name, it is a {shown} image, but its target is of {wanted} images."
-        return (Doubt("other contrast", text, "give a target of the same contrast"),)
+        return (Doubt(OTHER_CONTRAST, text, "give a target of the same contrast"),)
     return () if mixture is None or reference is None else _unlike_reference(mixture, reference)
+
+
+def contrast_doubts(mask: MaskFigures | None, channel: str) -> tuple[Doubt, ...]:
+    """Return a doubt about an image that is to be brought to one of T1w images, but shows no such.
+
+    Parameters
+    ----------
+    mask : what was measured about it.
+    channel : what its target shows.
+    """
+    if contrast_called(channel) != T1W or mask is None or (mask.volume or 0) < JUDGED:
+        return ()
+    if mask.rise is None or mask.rise >= T1W_LEAST:
+        return ()
+    text = f"A voxel in the middle of the brain is brighter than one of its rim in {mask.rise:.0%} "
+    text += f"of all pairs, in T1w images in about {T1W_RISE:.0%}."
+    return (Doubt(OTHER_CONTRAST, text, "look at the image: is it T1w, and not inverted?"),)
 
 
 def _has_made(record: Path, image: Path) -> bool:

@@ -38,7 +38,7 @@ from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options, PresetName, Step, chosen_options, documented
 from ndflow.subject import presets
 from ndflow.subject import target as targets
-from ndflow.subject.doubts import image_doubts, match_doubts
+from ndflow.subject.doubts import contrast_doubts, image_doubts, match_doubts
 from ndflow.subject.fit import check_fit, fit_voxels
 from ndflow.subject.presets import Choices, PresetRecord
 from ndflow.subject.records import MapRecord, ScanModel, TargetRecord
@@ -514,7 +514,8 @@ def normalise_subject(
     images = [volume.path for volume in voxels.volumes]
     likes = [None if target.has_units else one for one in wanted]
     about = map(image_doubts, images, target.channels, own, likes)
-    doubts = [(*one, *found) for one, found in zip(about, doubts, strict=True)]
+    about_contrast = contrast_doubts(model.mask, target.channels[0])
+    doubts = [(*about_contrast, *one, *found) for one, found in zip(about, doubts, strict=True)]
     record = MapRecord(
         solution.imap,
         command=command,
