@@ -2,20 +2,21 @@
 
 The verdict says what became more alike, and at what cost, by how much each measure has changed,
 with the 95 % interval of the change: further runs are compared with the first, and all with
-z-scoring, the least that anybody would do.
+z-scoring, the least that anybody would do. A run that failed is compared with nothing: it says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from textwrap import TextWrapper
+from textwrap import TextWrapper, fill
 from typing import NamedTuple
 
 from ndflow.evaluation.classification import ANATOMY, RANKS
 from ndflow.evaluation.comparison import AFFINE, Comparison, shown_name
 from ndflow.evaluation.measures import RECOGNISED, Row
 from ndflow.evaluation.tables import Tables
-from ndflow.values import listed
+from ndflow.study.checks import failure
+from ndflow.values import Doubt, listed
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -281,8 +282,15 @@ def verdict(comparison: Comparison, made: Tables) -> str:
     compared: dict[tuple[str, str], list[Row]] = {}
     for row in made.get("changes", ()):
         compared.setdefault((row["condition"], row["against"]), []).append(row)
+    failed = _failed(comparison)
     blocks = []
+    if failed:
+        why, names = next(iter(failed.values())), listed([*map(shown_name, failed)])
+        title = fill(f"{names} failed. {why.text}", 100, subsequent_indent="  ")
+        blocks.append("\n".join([title, "What to check", *_wrapped(f"{why.hint.capitalize()}.")]))
     for (run, base), rows in compared.items():
+        if not failed.keys().isdisjoint((run, base)):
+            continue
         lines = [f"{run}, compared with {'z-scoring' if base == AFFINE else base}"]
         more = {
             "of_site": " of one site" if comparison.sites else "",
@@ -299,6 +307,17 @@ def verdict(comparison: Comparison, made: Tables) -> str:
     if not blocks:
         blocks.append("There is nothing to compare z-scoring with: give a run of another method.")
     return "\n\n".join(blocks) + "\n"
+
+
+def _failed(comparison: Comparison) -> dict[str, Doubt]:
+    """Return why runs have failed, by the names of those that have."""
+    scans, found = comparison.scans, {}
+    sites = {scan.name: scan.site for scan in scans}
+    for one in comparison.conditions:
+        if one.study is not None and one.tissues is not None:
+            medians = one.tissues[:, ::-1, 1]  # in the order of `TISSUES`
+            found[one.name] = failure(dict(zip(sites, medians, strict=True)), sites)
+    return {name: why for name, why in found.items() if why}
 
 
 def _quoted(row: Row) -> dict[str, str]:
