@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from textwrap import TextWrapper, fill
 from typing import NamedTuple
 
+import numpy as np
+
 from ndflow.evaluation.classification import ANATOMY, RANKS
 from ndflow.evaluation.comparison import AFFINE, Comparison, shown_name
 from ndflow.evaluation.measures import RECOGNISED, Row
 from ndflow.evaluation.tables import Tables
-from ndflow.study.checks import failure
-from ndflow.values import Doubt, listed
+from ndflow.evaluation.tissues import separability
+from ndflow.study.checks import TO_COMPARE, failure
+from ndflow.values import Doubt, FloatArray, listed
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -268,6 +271,7 @@ _NO_COVARIATE = (
     "Whether effects such as that of age are preserved was not measured; add --covariate to find "
     "out."
 )
+_INDISTINCT = 0.25  # of the best site's d′; at three real sites, it is .84 of that at least
 _wrapped = TextWrapper(100, "- ", "  ", break_on_hyphens=False, break_long_words=False).wrap
 
 
@@ -311,13 +315,23 @@ def verdict(comparison: Comparison, made: Tables) -> str:
 
 def _failed(comparison: Comparison) -> dict[str, Doubt]:
     """Return why runs have failed, by the names of those that have."""
-    scans, found = comparison.scans, {}
-    sites = {scan.name: scan.site for scan in scans}
+    sites, found = {scan.name: scan.site for scan in comparison.scans}, {}
     for one in comparison.conditions:
         if one.study is not None and one.tissues is not None:
             medians = one.tissues[:, ::-1, 1]  # in the order of `TISSUES`
-            found[one.name] = failure(dict(zip(sites, medians, strict=True)), sites)
+            far = failure(dict(zip(sites, medians, strict=True)), sites)
+            found[one.name] = far or _indistinct(separability(one.tissues), comparison.sites or [])
     return {name: why for name, why in found.items() if why}
+
+
+def _indistinct(dprime: FloatArray, at: Sequence[str]) -> Doubt | None:
+    """Return why a run has failed, if GM and WM of a site can hardly be told apart."""
+    means = sorted((dprime[np.array(at) == site].mean(), site) for site in {*at})
+    if not means or means[0][0] >= _INDISTINCT * means[-1][0]:
+        return None
+    (least, worst), *_, (most, best) = means
+    text = f"At {worst}, d′ of GM and WM is {least:.2g}, but {most:.2g} at {best}."
+    return Doubt("failed", text, TO_COMPARE)
 
 
 def _quoted(row: Row) -> dict[str, str]:

@@ -369,6 +369,7 @@ def agreement(
 # z-scored scans of three sites .17 at most, but .6 where GM and WM of one of them are exchanged,
 # and 1.1 where its contrast is inverted. Two sites of one size that vary so lie 2 × .4 apart.
 _BROKEN = 0.4
+TO_COMPARE = "compare contrast, brain masks and tissue maps with those of the others"
 
 
 def failure(medians: Mapping[str, FloatArray], sites: Mapping[str, str | None]) -> Doubt | None:
@@ -384,23 +385,17 @@ def failure(medians: Mapping[str, FloatArray], sites: Mapping[str, str | None]) 
     if values.std(axis=0, ddof=1).max() > _BROKEN:
         ways.append(("In", "scans", [*medians]))
     for place, all_of, at in ways:
-        known = {one: np.median(values[np.array(at) == one], axis=0) for one in sorted({*at})}
-        usual = {
-            one: np.median([known[other] for other in known if other != one] or [own], axis=0)
-            for one, own in known.items()
-        }
-        worst = max(known, key=lambda one: float(np.abs(known[one] - usual[one]).max()))
-        away = known[worst] - usual[worst]
-        tissue = int(np.abs(away).argmax())
-        if abs(away[tissue]) > 2 * _BROKEN:
-            others = next(one for one in known if one != worst)
-            others = others if len(known) == 2 else f"other {all_of}"
-            side = "above" if away[tissue] > 0 else "below"
-            far = f"{abs(away[tissue]):.2g} sd {side} that of {others}"
-            both = (known[worst], usual[worst])
-            own, other = (" < ".join(TISSUES[i] for i in part.argsort()) for part in both)
-            order = "" if own == other else f" (there {own}, not {other})"
-            text = f"{place} {worst}, the median of {TISSUES[tissue]} is {far}{order}."
-            hint = f"compare contrast, brain masks and tissue maps with those of {others}"
-            return Doubt("failed", text, hint)
+        names = sorted({*at})
+        own = np.array([np.median(values[np.array(at) == one], axis=0) for one in names])
+        several, rows = len(names) > 1, range(len(names))
+        usual = np.array([np.median(np.delete(own, i, 0) if several else own, 0) for i in rows])
+        worst, tissue = divmod(int(np.abs(own - usual).argmax()), len(TISSUES))
+        far = float((own - usual)[worst, tissue])
+        if abs(far) > 2 * _BROKEN:
+            others = names[1 - worst] if len(names) == 2 else f"other {all_of}"
+            orders = [" < ".join(np.take(TISSUES, part[worst].argsort())) for part in (own, usual)]
+            order = " (there {}, not {})".format(*orders) if len({*orders}) > 1 else ""
+            what = f"{place} {names[worst]}, the median of {TISSUES[tissue]}"
+            side = f"{abs(far):.2g} sd {'above' if far > 0 else 'below'}"
+            return Doubt("failed", f"{what} is {side} that of {others}{order}.", TO_COMPARE)
     return None

@@ -113,7 +113,7 @@ function imported(text) {
 
 if (find("rated")) {
   recall();
-  find("rated").hidden = page.scans.length < 2;
+  find("rated").hidden = false;
   const head = make("th", { scope: "col", textContent: "Rating" });
   head.dataset.tip = "Your rating, kept in this browser: good, doubtful or bad";
   find("table").tHead.rows[0].append(head);
