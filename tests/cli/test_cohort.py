@@ -9,7 +9,7 @@ from commands import Run, on_a_terminal
 from numpy.typing import NDArray
 from pages import report_of
 from phantoms import head, save, tissue_shares, voxels_of
-from studies import SITES, SMALL, SiteStudy, contents, read_json, read_tsv
+from studies import SITES, SMALL, SiteStudy, contents, read_json, read_tsv, write_tsv
 
 import ndflow
 from ndflow.evaluation.tissues import weighted_quantile
@@ -149,3 +149,21 @@ def test_a_study_ends_with_how_far_tissues_lie_apart(run: Run, study: SiteStudy,
         study.folder / "all.tsv", out, mode="individual", proportions="tissue", report=False
     )
     assert (again.kept, again.agreement) == (6, found)
+
+
+def test_a_study_with_a_site_of_inverted_contrast_is_said_to_have_failed(
+    run: Run, study: SiteStudy, tmp_path: Path
+) -> None:
+    files = ("image", "mask", "wm", "gm", "csf")
+    rows = [row | {name: str(study.folder / row[name]) for name in files} for row in study.rows]
+    for row in rows[-2:]:  # of Celle
+        scan = voxels_of(row["image"])
+        inside, name = scan != 0, Path(row["image"]).name
+        scan[inside] = scan[inside].max() + scan[inside].min() - scan[inside]
+        row["image"] = str(save(tmp_path / name, scan))
+    table = write_tsv(tmp_path / "all.tsv", rows)
+    shown = run("cohort", table, tmp_path / "out").summary
+    assert shown["agreement"].startswith("failed: at Celle, the median of ")
+    assert run("report", tmp_path / "out", "--sample", 0).code == 0
+    page = report_of(tmp_path / "out")
+    assert page.texts("p", **{"class": "lead"})[0].startswith("This study failed: at Celle, ")

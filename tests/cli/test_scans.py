@@ -66,6 +66,7 @@ def test_scans_have_a_report_of_their_own(
     done = run(*command)
     page, match = ReportPage(report.read_text("utf-8")), record_of(out)["match"]
     assert [*page.rows] == [*page.embedded()] == ["out"]
+    assert not {"Site", "To check"} & {*page.texts("th")}
     (said,) = [line for line in done.out.splitlines() if line.startswith("quality: ")]
     left = match["divergence"]["after"] / match["divergence"]["before"]
     assert f" {int(100 * (1 - left))}% " in said

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from compared_runs import SITE, Desk, compared
 
 from ndflow.evaluation.comparison import Comparison
 from ndflow.evaluation.summary import verdict
@@ -31,3 +32,26 @@ def test_a_verdict_says_each_change_with_its_interval(comparison: Comparison) ->
     assert "age–WM" in text
     assert "--covariate" not in text
     assert "add --covariate" in " ".join(said(comparison).split())
+
+
+def test_the_verdict_of_a_run_that_failed_says_where_and_compares_nothing_with_it(
+    desk: Desk,
+) -> None:
+    comparison = compared(desk.run("flow"), desk.run("nyul", method="nyul"))
+    raw, affine, flow, nyul = comparison.conditions
+    assert flow.tissues is not None
+    tissues, last = flow.tissues.copy(), [site == SITE[-1] for site in SITE]
+    tissues[last] *= -1  # the contrast is inverted
+    broken = replace(comparison, conditions=[raw, affine, replace(flow, tissues=tissues), nyul])
+    failed, other = said(broken).rstrip().split("\n\n")
+    assert failed.startswith(f"flow failed. At {SITE[-1]}, the median of CSF is ")
+    assert " times " not in failed
+    assert max(map(len, failed.splitlines())) <= 100
+    assert other.startswith("nyul, compared with z-scoring")
+    faint = flow.tissues.copy()
+    faint[last, :, 3] = 0  # the means of all tissues
+    broken = replace(comparison, conditions=[raw, affine, replace(flow, tissues=faint), nyul])
+    assert said(broken).startswith(f"flow failed. At {SITE[-1]}, d′ of GM and WM is 0, but ")
+    # What was broken before, and is no longer, has not failed.
+    mended = replace(comparison, conditions=[raw, replace(affine, tissues=tissues), flow, nyul])
+    assert "failed" not in said(mended)

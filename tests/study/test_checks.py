@@ -11,6 +11,7 @@ from ndflow.study.checks import (
     OTHER_LABELS,
     Medians,
     agreement,
+    failure,
     labeller_doubts,
     scan_medians,
     site_doubts,
@@ -97,6 +98,9 @@ def test_the_bound_is_three_standard_deviations_of_people_sites_and_means() -> N
 # ── how far tissues lie apart ─────────────────────────────────────────────────────────────────────
 
 
+SITES = {"0": "Bonn", "1": "Bonn", "2": "Ulm", "3": "Ulm", "4": "Jena"}
+
+
 def seen(scanner: Affine, number: int, later: Affine) -> Medians | None:
     """Return what is known of a scan, whose map undoes the scanner and leads to other units."""
     means = np.array([300.0, 700.0, 1000.0]) + 15 * np.random.default_rng(number).normal(size=3)
@@ -109,22 +113,56 @@ def seen(scanner: Affine, number: int, later: Affine) -> Medians | None:
 
 
 def test_how_far_tissues_lie_apart_does_not_depend_on_scanners_or_units() -> None:
-    plain = [seen(UNIT, number, UNIT) for number in range(5)]
-    spread = agreement(plain, own_maps=False)
-    medians = np.array([one.normalised for one in plain])
+    plain = {str(number): seen(UNIT, number, UNIT) for number in range(5)}
+    spread = agreement(plain, SITES, own_maps=False)
+    medians = np.array([one.normalised for one in plain.values()])
     assert np.abs(medians - [300, 700, 1000]).max() < 60
     shares = medians.std(axis=0, ddof=1) / np.diff(medians.mean(axis=0))[1]
     assert [*spread.normalised.values()] == pytest.approx(shares)
     assert 0 < spread.nyul["WM"] < spread.zscored["WM"]
     units = Affine([[0.1]], [-20.0])
-    others = [seen(Affine([[2.0 + n]], [100.0 * n]), n, units) for n in range(5)]
-    found = agreement(others, own_maps=False)
+    others = {str(n): seen(Affine([[2.0 + n]], [100.0 * n]), n, units) for n in range(5)}
+    found = agreement(others, SITES, own_maps=False)
     for one in ("normalised", "zscored", "nyul"):
         assert getattr(found, one) == pytest.approx(getattr(spread, one))
 
 
 def test_one_scan_or_tissues_that_are_the_same_have_no_agreement() -> None:
     assert scan_medians(ScanModel(GaussianMixture([1.0], [0.0], [1.0])), UNIT) is None
-    assert agreement([seen(UNIT, 0, UNIT)], own_maps=True) is None
-    same = Medians(np.array([1.0, 2.0, 2.0]), np.zeros(3), np.arange(11.0))
-    assert agreement([same, same], own_maps=False) is None
+    assert agreement({"0": seen(UNIT, 0, UNIT)}, SITES, own_maps=True) is None
+    same = Medians(np.array([1.0, 2.0, 2.0]), np.zeros(3), np.arange(11.0), 1.0)
+    assert agreement({"0": same, "1": same}, SITES, own_maps=False) is None
+
+
+def test_a_study_with_a_broken_site_has_failed_in_any_units() -> None:
+    for units in (UNIT, Affine([[0.1]], [-20.0])):
+        inverted = Chain((Affine([[-1.0]], [1300.0]), units))
+        maps = {n: inverted if site == "Ulm" else units for n, site in SITES.items()}
+        scans = {n: seen(UNIT, int(n), own) for n, own in maps.items()}
+        found = agreement(scans, SITES, own_maps=True)
+        assert found.failure.text.startswith("At Ulm, the median of ")
+        assert "(there WM < GM < CSF, not CSF < GM < WM)" in found.failure.text
+        healthy = {str(n): seen(UNIT, n, units) for n in range(5)}
+        assert agreement(healthy, SITES, own_maps=True).failure is None
+
+
+def moved(scans: int, by: float) -> dict[str, NDArray[np.float64]]:
+    """Return medians of eight scans, of which the first few are elsewhere in GM."""
+    return {str(n): np.array([-1.5, by * (n < scans), 1.0]) for n in range(8)}
+
+
+def test_sites_may_differ_by_less_than_in_any_failed_study() -> None:
+    two = {str(n): "Ulm" if n < 4 else "Bonn" for n in range(8)}
+    three = {str(n): "Ulm" if n < 2 else "Bonn" if n < 5 else None for n in range(8)}
+    for scans, sites, text in (
+        (4, two, "At Bonn, the median of GM is 0.9 sd below that of Ulm."),
+        (2, three, "At Ulm, the median of GM is 0.9 sd above that of other sites."),
+    ):
+        assert failure(moved(scans, 0.7), sites) is None
+        assert failure(moved(scans, 0.9), sites).text == text
+
+
+def test_one_scan_at_a_single_site_is_named() -> None:
+    sites = dict.fromkeys(map(str, range(8)))
+    assert failure(moved(1, 1.0), sites) is None
+    assert failure(moved(1, -1.4), sites).text.startswith("In 0, the median of GM is 1.4 sd below")

@@ -213,6 +213,8 @@ def sites_of(scans: Sequence[Subject]) -> str:
 def _agreement(found: Agreement | None) -> str:
     if found is None:
         return "not measured, as no tissue maps were used"
+    if found.failure:
+        return str(found.failure)
     own, zscored, nyul = found.means
     made = "; the same tissue maps made the target" if found.own_maps else ""
     spread = f"median tissue intensities vary by {own} of the GM–WM gap"

@@ -2,20 +2,24 @@
 
 The verdict says what became more alike, and at what cost, by how much each measure has changed,
 with the 95 % interval of the change: further runs are compared with the first, and all with
-z-scoring, the least that anybody would do.
+z-scoring, the least that anybody would do. A run that failed is compared with nothing: it says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from textwrap import TextWrapper
+from textwrap import TextWrapper, fill
 from typing import NamedTuple
+
+import numpy as np
 
 from ndflow.evaluation.classification import ANATOMY, RANKS
 from ndflow.evaluation.comparison import AFFINE, Comparison, shown_name
 from ndflow.evaluation.measures import RECOGNISED, Row
 from ndflow.evaluation.tables import Tables
-from ndflow.values import listed
+from ndflow.evaluation.tissues import separability
+from ndflow.study.checks import TO_COMPARE, failure
+from ndflow.values import Doubt, FloatArray, listed
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -267,6 +271,7 @@ _NO_COVARIATE = (
     "Whether effects such as that of age are preserved was not measured; add --covariate to find "
     "out."
 )
+_INDISTINCT = 0.25  # of the best site's d′; at three real sites, it is .84 of that at least
 _wrapped = TextWrapper(100, "- ", "  ", break_on_hyphens=False, break_long_words=False).wrap
 
 
@@ -281,8 +286,15 @@ def verdict(comparison: Comparison, made: Tables) -> str:
     compared: dict[tuple[str, str], list[Row]] = {}
     for row in made.get("changes", ()):
         compared.setdefault((row["condition"], row["against"]), []).append(row)
+    failed = _failed(comparison)
     blocks = []
+    if failed:
+        why, names = next(iter(failed.values())), listed([*map(shown_name, failed)])
+        title = fill(f"{names} failed. {why.text}", 100, subsequent_indent="  ")
+        blocks.append("\n".join([title, "What to check", *_wrapped(f"{why.hint.capitalize()}.")]))
     for (run, base), rows in compared.items():
+        if not failed.keys().isdisjoint((run, base)):
+            continue
         lines = [f"{run}, compared with {'z-scoring' if base == AFFINE else base}"]
         more = {
             "of_site": " of one site" if comparison.sites else "",
@@ -299,6 +311,27 @@ def verdict(comparison: Comparison, made: Tables) -> str:
     if not blocks:
         blocks.append("There is nothing to compare z-scoring with: give a run of another method.")
     return "\n\n".join(blocks) + "\n"
+
+
+def _failed(comparison: Comparison) -> dict[str, Doubt]:
+    """Return why runs have failed, by the names of those that have."""
+    sites, found = {scan.name: scan.site for scan in comparison.scans}, {}
+    for one in comparison.conditions:
+        if one.study is not None and one.tissues is not None:
+            medians = one.tissues[:, ::-1, 1]  # in the order of `TISSUES`
+            far = failure(dict(zip(sites, medians, strict=True)), sites)
+            found[one.name] = far or _indistinct(separability(one.tissues), comparison.sites or [])
+    return {name: why for name, why in found.items() if why}
+
+
+def _indistinct(dprime: FloatArray, at: Sequence[str]) -> Doubt | None:
+    """Return why a run has failed, if GM and WM of a site can hardly be told apart."""
+    means = sorted((dprime[np.array(at) == site].mean(), site) for site in {*at})
+    if not means or means[0][0] >= _INDISTINCT * means[-1][0]:
+        return None
+    (least, worst), *_, (most, best) = means
+    text = f"At {worst}, d′ of GM and WM is {least:.2g}, but {most:.2g} at {best}."
+    return Doubt("failed", text, TO_COMPARE)
 
 
 def _quoted(row: Row) -> dict[str, str]:

@@ -55,7 +55,9 @@ def headline(
         for name, part, mean in zip(names, spread, found.means, strict=True)
     ]
     return Headline(
-        f"Median tissue intensities of {some} vary by {own} of the gap between GM and WM; "
+        f"This study {found.failure}."
+        if found.failure
+        else f"Median tissue intensities of {some} vary by {own} of the gap between GM and WM; "
         f"z-scoring alone leaves {zscored}, Nyúl’s method {nyul}.{made}",
         [("", *found.normalised, "Mean"), *rows],
         "Standard deviation over scans of the median intensity of each tissue, in percent of the "

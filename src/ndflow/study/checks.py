@@ -214,11 +214,13 @@ class Medians(NamedTuple):
     ----------
     normalised, aligned : in the result, and after z-scoring.
     percentiles : the landmarks of Nyúl's method, after z-scoring.
+    sd : the standard deviation of the voxels of the result.
     """
 
     normalised: FloatArray
     aligned: FloatArray
     percentiles: FloatArray
+    sd: float
 
 
 def scan_medians(model: ScanModel, imap: IntensityMap) -> Medians | None:
@@ -233,22 +235,25 @@ def scan_medians(model: ScanModel, imap: IntensityMap) -> Medians | None:
         return None
     raw = np.array([float(one.quantile(0.5)) for one in model.tissues.densities])
     levels, saved = landmark_levels(Options.landmarks), model.quantiles
-    marks = np.interp(levels, QUANTILE_LEVELS, saved) if saved else model.mixture.quantile(levels)
-    aligned = align(model.mixture)
-    return Medians(imap(raw), aligned(raw), aligned(marks))
+    voxels = np.array(saved) if saved else model.mixture.quantile(QUANTILE_LEVELS)
+    marks, aligned = np.interp(levels, QUANTILE_LEVELS, voxels), align(model.mixture)
+    return Medians(imap(raw), aligned(raw), aligned(marks), float(imap(voxels).std()))
 
 
-def agreement(scans: Sequence[Medians], *, own_maps: bool) -> Agreement | None:
+def agreement(
+    scans: Mapping[str, Medians], sites: Mapping[str, str | None], *, own_maps: bool
+) -> Agreement | None:
     """Return how far tissues lie apart; None of fewer than two scans, or of one tissue.
 
     Parameters
     ----------
-    scans : those with tissue maps.
+    scans : those with tissue maps, by name.
+    sites : of the scans.
     own_maps : see `Agreement`.
     """
     if len(scans) < 2:
         return None
-    normalised, aligned, marks = (np.array(part) for part in zip(*scans, strict=True))
+    normalised, aligned, marks, sds = map(np.array, zip(*scans.values(), strict=True))
     usual = marks.mean(axis=0)
     pairs = zip(marks, aligned, strict=True)
     nyul = np.array([through_points(own, usual)(medians) for own, medians in pairs])
@@ -259,4 +264,41 @@ def agreement(scans: Sequence[Medians], *, own_maps: bool) -> Agreement | None:
             return None
         shares = medians.std(axis=0, ddof=1) / abs(wm - gm)
         spread.append(dict(zip(TISSUES, shares.tolist(), strict=True)))
-    return Agreement(len(scans), own_maps, *spread)
+    failed = failure(dict(zip(scans, normalised / sds.mean(), strict=True)), sites)
+    return Agreement(len(scans), own_maps, *spread, failure=failed)
+
+
+# Standard deviation over scans of the median of a tissue, in those of the voxels of a scan: of the
+# z-scored scans of three sites .17 at most, but .6 where GM and WM of one of them are exchanged,
+# and 1.1 where its contrast is inverted. Two sites of one size that vary so lie 2 × .4 apart.
+_BROKEN = 0.4
+TO_COMPARE = "compare contrast, brain masks and tissue maps with those of the others"
+
+
+def failure(medians: Mapping[str, FloatArray], sites: Mapping[str, str | None]) -> Doubt | None:
+    """Return why a study has failed, if tissues lie further apart than in any that works.
+
+    Parameters
+    ----------
+    medians : (3,) for each scan, in the order of `TISSUES`, in standard deviations of a scan.
+    sites : of the scans.
+    """
+    values = np.array([*medians.values()])
+    ways = [("At", "sites", [sites[name] or NO_SITE for name in medians])]
+    if values.std(axis=0, ddof=1).max() > _BROKEN:
+        ways.append(("In", "scans", [*medians]))
+    for place, all_of, at in ways:
+        names = sorted({*at})
+        own = np.array([np.median(values[np.array(at) == one], axis=0) for one in names])
+        several, rows = len(names) > 1, range(len(names))
+        usual = np.array([np.median(np.delete(own, i, 0) if several else own, 0) for i in rows])
+        worst, tissue = divmod(int(np.abs(own - usual).argmax()), len(TISSUES))
+        far = float((own - usual)[worst, tissue])
+        if abs(far) > 2 * _BROKEN:
+            others = names[1 - worst] if len(names) == 2 else f"other {all_of}"
+            orders = [" < ".join(np.take(TISSUES, part[worst].argsort())) for part in (own, usual)]
+            order = " (there {}, not {})".format(*orders) if len({*orders}) > 1 else ""
+            what = f"{place} {names[worst]}, the median of {TISSUES[tissue]}"
+            side = f"{abs(far):.2g} sd {'above' if far > 0 else 'below'}"
+            return Doubt("failed", f"{what} is {side} that of {others}{order}.", TO_COMPARE)
+    return None

@@ -380,14 +380,15 @@ class _Run:
         doubts = last.all_doubts()
         for name, own in self.prepared.doubts_of.items() if self.prepared else ():
             doubts[name] = (*own, *doubts.get(name, ()))
-        medians = [one.medians for one in last.done.values() if one.medians is not None]
+        medians = {name: one.medians for name, one in last.done.items() if one.medians}
+        sites = {scan.name: scan.site for scan in study.scans}
         tissues = None if found is None else found.common.tissues
         summary = Summary(
             len(last.done),
             last.kept,
             self.failures,
             doubts,
-            agreement(medians, own_maps=tissues is not None and tissues.source == "maps"),
+            agreement(medians, sites, own_maps=tissues is not None and tissues.source == "maps"),
             self.prepared,
             () if found is None else found.of_study,
             decided.preset if preparing or not study.only_fits else None,

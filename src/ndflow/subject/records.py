@@ -250,6 +250,7 @@ class Agreement(Record):
     own_maps : whether these maps also made what scans were brought to.
     normalised, zscored, nyul : the standard deviation over scans of the median of each tissue, in
         units of the gap between GM and WM: normalised, z-scored, and after Nyúl's method.
+    failure : why they lie so far apart that the study has failed; None of one that works.
     """
 
     scans: int
@@ -257,6 +258,7 @@ class Agreement(Record):
     normalised: dict[str, float]
     zscored: dict[str, float]
     nyul: dict[str, float]
+    failure: Doubt | None = field(default=None, kw_only=True)
 
     @property
     def means(self) -> tuple[str, ...]:

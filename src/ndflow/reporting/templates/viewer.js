@@ -136,7 +136,7 @@ function viewing() {
 
   async function show() {
     const scan = scanOf(number());
-    find("view-count").value = `${numbers.indexOf(number()) + 1} of ${numbers.length}, ${scan.site}`;
+    find("view-count").value = `${numbers.indexOf(number()) + 1} of ${numbers.length}${find("filter-site") ? `, ${scan.site}` : ""}`;
     find("view-row").href = `#scan-${number()}`;
     find("view-previous").disabled = number() === numbers[0];
     find("view-next").disabled = number() === numbers[numbers.length - 1];
