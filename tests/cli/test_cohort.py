@@ -149,3 +149,16 @@ def test_a_study_ends_with_how_far_tissues_lie_apart(run: Run, study: SiteStudy,
         study.folder / "all.tsv", out, mode="individual", proportions="tissue", report=False
     )
     assert (again.kept, again.agreement) == (6, found)
+
+
+def test_the_references_of_sites_that_are_read_are_named(
+    run: Run, study: SiteStudy, tmp_path: Path
+) -> None:
+    given = study.folder / "out" / "reference.json"
+    beside = sorted(path.name for path in given.parent.glob("reference_*.json"))
+    words = ("cohort", study.folder / "all.tsv", tmp_path / "out", "--reference", given, "--mode")
+    said = {mode: run(*words, mode, "--dry-run").err for mode in ("site", "individual")}
+    assert beside
+    for name in beside:
+        assert name in said["site"]
+        assert name not in said["individual"]  # which needs none

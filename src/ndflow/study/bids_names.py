@@ -71,19 +71,6 @@ def suffix_of(name: str) -> str:
     return name.partition(".")[0].rpartition("_")[2]
 
 
-def similar_to(suffix: str) -> re.Pattern[str]:
-    """Return what the names of images match that may have been meant to have a suffix.
-
-    >>> names = ["T1.nii.gz", "sub-01_t1w.mgz", "sub-01_T1w_run-2.nii", "sub-01_T1w_lesion_roi.nii"]
-    >>> [similar_to("T1w").fullmatch(name) is not None for name in names]
-    [True, True, True, False]
-    """
-    word = f"{suffix.removesuffix('w')}w?" if suffix.endswith("w") else suffix
-    more = r"(?:_[a-z]+-[a-z0-9]+|[\W_]+\d+)*[\W_]*"
-    kind = r"\.(?:nii|mg[hz]|img|nrrd|mnc)(?:\.(?:gz|bz2|xz|zst))?"
-    return re.compile(rf"(?!.*_desc-{OURS}_)(?:.*[\W_])?{word}{more}{kind}", re.IGNORECASE)
-
-
 def is_labelled(name: str, prefix: str) -> bool:
     """Return whether a name is a prefix, such as ``sub-`` or ``ses-``, and a valid label."""
     return name.startswith(prefix) and _LABEL.fullmatch(name, len(prefix)) is not None

@@ -26,6 +26,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -340,8 +341,12 @@ def _find(
 
 
 def _unused(places: Iterable[_Place], suffix: str) -> str:
-    """Return which images look like scans, but are not called or placed like them."""
-    similar, found = bids_names.similar_to(suffix), defaultdict[str, list[str]](list)
+    """Return which images have nearly the names of scans (``…_t1w.mgz``), or are misplaced."""
+    word = f"{suffix.removesuffix('w')}w?" if suffix.endswith("w") else suffix
+    more = r"(?:_[a-z]+-[a-z0-9]+|[\W_]+\d+)*[\W_]*\.(?:nii|mg[hz]|img|nrrd|mnc)"
+    packed, ours = r"(?:\.(?:gz|bz2|xz|zst))?", f"_desc-{bids_names.OURS}_"
+    similar = re.compile(rf"(?!.*{ours})(?:.*[\W_])?{word}{more}{packed}", re.IGNORECASE)
+    found = defaultdict[str, list[str]](list)
     for place in places:
         for name in filter(similar.fullmatch, place.files):
             if not place.of_scans:
@@ -353,12 +358,9 @@ def _unused(places: Iterable[_Place], suffix: str) -> str:
             else:
                 continue
             found[why].append(f"{place.folder}/{name}".removeprefix("./"))
-    kinds = "; ".join(f"{first_of(names, 3)} ({why})" for why, names in found.items())
-    return (
-        f"not used, but may be {suffix} scans: {kinds}; rename, move or convert them"
-        if found
-        else ""
-    )
+    kinds = [f"{first_of(names, 3)} ({why})" for why, names in found.items()]
+    text = f"not used, but may be {suffix} scans: {'; '.join(kinds)}"
+    return f"{text}; rename, move or convert them" if found else ""
 
 
 def _mixed(images: Sequence[_Image]) -> str:
@@ -430,7 +432,7 @@ def _described(origin: _Origin, rows: Mapping[str, Row]) -> str:
 
 
 class _Place(NamedTuple):
-    """A folder, the subject and session of its images, their names, and if they may be scans."""
+    """A folder, whose it is, the files in it, and whether it is a datatype folder."""
 
     subject: str
     session: str | None
@@ -443,7 +445,7 @@ _MISNAMED = re.compile(r"(?!sub-[0-9A-Za-z+]+$)(?i:sub|ses|anat)[^.]*")
 
 
 def _places(root: Path, people: Iterable[str], around: Sequence[str] = ()) -> Iterator[_Place]:
-    """Yield where images are, `around` the participants too; of misplaced ones, it is no place."""
+    """Yield the folders of participants, and those among the names `around` that may be theirs."""
     misplaced = [*filter(_MISNAMED.fullmatch, around)]
     yield _Place("", None, ".", around, of_scans=False)
     for subject in people:
@@ -546,6 +548,7 @@ class _Participants:
     Attributes
     ----------
     labels : of the participants, in natural order.
+    places : where images of theirs are, by the folder of a dataset or of derivatives.
     warnings : for the user.
     """
 
@@ -557,8 +560,8 @@ class _Participants:
         _check_known(self._root, "participant", asked, known)
         self.labels = _part(sorted(asked or known, key=natural), dataset.shard)
         everybody = not asked and dataset.shard is None
-        self._around = names if everybody else []
-        self._places: dict[Path, list[_Place]] = {}
+        around = {self._root: names} if everybody else {}
+        self.places = cache(lambda root: [*_places(root, self.labels, around.get(root, ()))])
         self._table = table = Path(dataset.table or self._root / "participants.tsv")
         given = dataset.table is not None or os.path.lexists(table)
         self._rows = _read(table, "participant_id", "sub-") if given else {}
@@ -568,13 +571,6 @@ class _Participants:
             raise FileError(table, cause, "name them in the column participant_id")
         expected = self._rows if given and everybody else self.labels
         self._expected = set[str]() if dataset.sessions else {*expected}
-
-    def places(self, root: Path) -> list[_Place]:
-        """Return where images of these participants are, in a dataset or in derivatives."""
-        if root not in self._places:
-            around = self._around if root == self._root else ()
-            self._places[root] = [*_places(root, self.labels, around)]
-        return self._places[root]
 
     def _spell_alike(self, known: Iterable[str]) -> list[str]:
         """Give rows the labels of folders that differ only in case and in zeros before numbers."""
@@ -595,15 +591,13 @@ class _Participants:
         """Return warnings about participants without scans, and about scans of others."""
         about = {
             f"{self._root}: no {what} image of": self._expected - scanned,
-            f"{self._table}: no row (site, age, …) for": scanned - self._rows.keys()
-            if self._rows
-            else (),
+            f"{self._table}: no row (site, age, …) for": self._rows and scanned - self._rows.keys(),
         }
-        names = {
-            cause: [f"sub-{one}" for one in sorted(some, key=natural)]
+        return [
+            f"{cause} {first_of([f'sub-{label}' for label in sorted(some, key=natural)])}"
             for cause, some in about.items()
-        }
-        return [f"{cause} {first_of(some)}" for cause, some in names.items() if some]
+            if some
+        ]
 
     def about(self, label: str, session: str | None) -> Known:
         """Return the site of a session or else of its subject, if known, and the other columns."""

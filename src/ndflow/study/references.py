@@ -204,13 +204,17 @@ def make_references(
     )
     sites, unlike = dict[str, Reference](), list[Doubt]()
     single = len(study.channels) == 1
+    beside = references_of_sites(study)
     for site in sorted({scan.site for scan in ordered if scan.site is not None and single}):
-        beside = _beside_given(study, site, nested=nested)
-        sites[site] = average(site) if beside is None else beside[0]
-        read += [] if beside is None else [beside[1]]
-        if beside is not None and study.mode.by_site and not nested:
+        given = read_reference(str(beside[site]), study.channels) if site in beside else None
+        names = {scan.name for scan in study.scans if scan.site == site}
+        if given and nested and not names.isdisjoint(given[0].provenance.get("names") or ()):
+            given = None
+        sites[site] = given[0] if given else average(site)
+        read += [given[1]] if given else []
+        if given and study.mode.by_site and not nested:
             some = [models[scan.name].mixture for scan in ordered if scan.site == site]
-            unlike += _scanner_doubts(site, beside[0], average(site).mixture, some)
+            unlike += _scanner_doubts(site, given[0], average(site).mixture, some)
     common, ways = _with_tissues(study, ordered, models, common, sites, weights, not labellers)
     goal = in_units(_target(study, common), study.options)
     check_units(study.options, name=_OWN, model=goal)
@@ -226,20 +230,6 @@ def references_of_sites(study: Study) -> dict[str, Path]:
     return {site: path for site, path in paths.items() if path.exists()}
 
 
-def _beside_given(study: Study, site: str, *, nested: bool) -> tuple[Reference, FileHash] | None:
-    """Return the reference of a site that lies beside the given one, and its file; None if none."""
-    path = references_of_sites(study).get(site)
-    if path is None:
-        return None
-    found = read_reference(str(path), study.channels)
-    own = {scan.name for scan in study.scans if scan.site == site}
-    used = nested and not own.isdisjoint(found[0].provenance.get("names") or ())
-    return None if used else found
-
-
-_SPREAD = 0.03  # the least usual distance W1 of a scan from the average of its site, z-scored
-
-
 def _scanner_doubts(
     site: str, given: Reference, average: GaussianMixture, scans: Sequence[GaussianMixture]
 ) -> tuple[Doubt, ...]:
@@ -252,12 +242,10 @@ def _scanner_doubts(
     """
     n, apart = len(scans), density_distance(average, given.mixture)
     single = sum(density_distance(one, average) for one in scans) / max(n - 1, 1)
-    usual = max(single * ((n - 1) / n) ** 0.5, _SPREAD)
+    usual = max(single * ((n - 1) / n) ** 0.5, 0.03)  # of those 68; few scans may be alike
     if apart <= 2 * usual * (1 + 1 / n + 1 / given.scans) ** 0.5:
         return ()
-    text = (
-        f"Z-scored, the scans of {site} are {apart:.2f} sd on average from {reference_name(site)}; "
-    )
+    text = f"Z-scored, the average of {site} is {apart:.2f} sd from {reference_name(site)}; "
     text += f"single scans are {usual:.2f} from the average of their site."
     hint = "if it is not the scanner of that reference, give the site another name"
     return (Doubt("other scanner", text, hint),)
