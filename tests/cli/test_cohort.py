@@ -167,3 +167,16 @@ def test_a_study_with_a_site_of_inverted_contrast_is_said_to_have_failed(
     assert run("report", tmp_path / "out", "--sample", 0).code == 0
     page = report_of(tmp_path / "out")
     assert page.texts("p", **{"class": "lead"})[0].startswith("This study failed: at Celle, ")
+
+
+def test_the_references_of_sites_that_are_read_are_named(
+    run: Run, study: SiteStudy, tmp_path: Path
+) -> None:
+    given = study.folder / "out" / "reference.json"
+    beside = sorted(path.name for path in given.parent.glob("reference_*.json"))
+    words = ("cohort", study.folder / "all.tsv", tmp_path / "out", "--reference", given, "--mode")
+    said = {mode: run(*words, mode, "--dry-run").err for mode in ("site", "individual")}
+    assert beside
+    for name in beside:
+        assert name in said["site"]
+        assert name not in said["individual"]  # which needs none

@@ -301,6 +301,98 @@ def test_lesion_masks_have_many_names() -> None:
     assert lesion_entities("lesion_mask.nii.gz", "T1w") is None
 
 
+# ── what is not used ──────────────────────────────────────────────────────────────────────────────
+
+NOT_USED = [
+    *("sub-pat_03/anat/sub-pat_03_T1w.nii.gz", "sub03/anat/sub03_T1w.nii.gz"),
+    *("SUB-03/anat/SUB-03_T1w.nii.gz", "sub-03/Anat/sub-03_T1w.nii.gz"),
+    *("sub-03/ses_1/anat/sub-03_ses_1_T1w.nii.gz", "sub-03/anat/more/sub-03_T1w.nii.gz"),
+    *("sub-03/sub-03_T1w.nii.gz", "sub-03/ses-1/sub-03_ses-1_T1w.nii.gz"),
+    *("sub-03_T1w.nii.gz", "anat/sub-03_T1w.nii.gz"),
+    *("sub-03/anat/sub-03_t1w.nii.gz", "sub-03/anat/sub-03_T1.nii.gz", "sub-03/anat/T1.nii.gz"),
+    *("sub-03/anat/sub-03_T1w_run-2.nii.gz", "sub-03/anat/sub-03_T1w_2.nii.gz"),
+    *("sub-03/anat/sub-03_T1w.mgz", "sub-03/anat/sub-03_T1w.img", "sub-03/anat/sub-03_T1w.nii.GZ"),
+]
+
+
+@pytest.mark.parametrize("name", NOT_USED)
+def test_what_may_be_a_scan_and_is_not_used_is_named(tmp_path: Path, name: str) -> None:
+    root = dataset(tmp_path / "some", *anat("sub-01_T1w"), name)
+    (warning, *_) = listing(root).warnings
+    assert f"{root}: not used, but may be T1w scans: {name} (" in warning
+    with pytest.raises(FileError, match=f"may be T1w scans: {name}"):
+        find(dataset(tmp_path / "all", name))
+
+
+def test_a_clean_dataset_raises_no_warning(tmp_path: Path) -> None:
+    kinds = ["T1w", "T1w.json", "T2w", "T1map", "UNIT1", "T1w_label-lesion_roi"]
+    kinds += [
+        "T1w_brain",
+        "mod-T1w_defacemask",
+        "space-T1w_desc-preproc_bold",
+        "from-T1w_to-MNI_xfm.h5",
+    ]
+    given = [f"{sub}_{kind}" for sub in ("sub-01", "sub-02_ses-1") for kind in kinds]
+    others = ["sub-01/derivatives/sub-01_t1w.nii.gz", "sourcedata/sub-01/T1.nii.gz", ".sub/T1.nii"]
+    table = "participant_id\tsite\nsub-01\tA\nsub-02\tB\n"
+    root = dataset(tmp_path / "raw", *anat(*given), *others, participants=table)
+    prep = dataset(tmp_path / "prep", *fmriprep("sub-01", "sub-02_ses-1"))
+    for found in (listing(root), listing(root, "T1w", prep), listing(prep)):
+        assert [*found.warnings] == []
+
+
+def test_participants_without_scans_and_scans_without_rows_are_named(tmp_path: Path) -> None:
+    files = ["sub-04/func/sub-04_bold.nii.gz", *anat("sub-01_ses-a_T1w", "sub-02_T1w")]
+    table = "participant_id\tsite\nsub-01\tA\nsub-04\tA\nsub-05\tA\n"
+    root = dataset(tmp_path, *files, participants=table)
+    unlisted = f"{root}/participants.tsv: no row (site, age, …) for sub-02"
+    assert [*listing(root).warnings] == [f"{root}: no T1w image of sub-04, sub-05", unlisted]
+    assert [*listing(root, participants=["02"]).warnings] == [unlisted]
+    assert [*listing(root, sessions=["a"]).warnings] == []  # in which not everybody was scanned
+
+
+def test_rows_are_found_without_the_zeros_of_folders_if_these_are_unambiguous(
+    tmp_path: Path,
+) -> None:
+    given = anat("sub-01_T1w", "sub-2_T1w", "sub-X3_T1w", "sub-4_T1w", "sub-04_T1w", "sub-05_T1w")
+    rows = ["sub-1\tA", "002\tB", "sub-x03\tC", "sub-4\tD", "sub-004\tE", "5\tF", "0005\tG"]
+    table = "\n".join(["participant_id\tsite", *rows, ""])
+    root = dataset(tmp_path, *given, participants=table)
+    assert dict(zip(names(find(root)), sites(root), strict=True)) == {
+        "sub-01_T1w": "A",
+        "sub-2_T1w": "B",
+        "sub-X3_T1w": "C",
+        "sub-04_T1w": None,
+        "sub-4_T1w": "D",
+        "sub-05_T1w": None,
+    }
+    assert "participants.tsv: read 1 as sub-01, 002 as sub-2, x03" in listing(root).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["ce-gad", "run-1"], "ce-gad (1 scan) and no ce-… (1 scan)"),
+        (["part-phase", "part-mag", "run-1"], "no part-… (2 scans) and part-phase (1 scan)"),
+        (["acq-a", "acq-b"], "acq-a (1 scan) and acq-b (1 scan)"),
+        (["part-mag", "run-1"], ""),
+        (["ce-gad_run-1", "ce-gad_run-2"], ""),
+    ],
+)
+def test_scans_that_may_differ_in_contrast_are_named(
+    tmp_path: Path, labels: list[str], said: str
+) -> None:
+    root = dataset(tmp_path, *anat(*(f"sub-01_{label}_T1w" for label in labels)))
+    found = [f"mixes scans with {said};" in warning for warning in listing(root).warnings]
+    assert found == [True] * bool(said)
+
+
+def test_sites_may_differ_in_acquisition(tmp_path: Path) -> None:
+    table = "participant_id\tsite\nsub-01\tA\nsub-02\tB\n"
+    root = dataset(tmp_path, *anat("sub-01_acq-a_T1w", "sub-02_T1w"), participants=table)
+    assert not listing(root).warnings
+
+
 # ── preprocessed images ───────────────────────────────────────────────────────────────────────────
 
 
@@ -316,7 +408,8 @@ def test_lesion_masks_have_many_names() -> None:
 def test_native_images_of_fmriprep_are_taken_with_what_belongs_to_them(
     tmp_path: Path, raw: list[str], derived: list[str], lost: str
 ) -> None:
-    rows = "participant_id\tsite\nsub-01\tA\nsub-02\tB\n"
+    rows = "participant_id\tsite\nsub-01\tA\n"
+    rows += "sub-02\tB\n" if any("sub-02" in name for name in raw) else ""
     root = dataset(tmp_path / "raw", *anat(*(f"{name}_T1w" for name in raw)), participants=rows)
     folder = dataset(tmp_path / "prep", *fmriprep(*derived, "sub-99"))  # who is not in the dataset
     found = listing(root, "T1w", folder)
@@ -376,7 +469,9 @@ def test_images_of_several_channels_belong_together_by_visit(tmp_path: Path) -> 
     both = ("sub-01_T1w", "sub-01_acq-x_FLAIR", "sub-02_ses-a_T1w", "sub-02_ses-a_FLAIR")
     runs = [f"sub-04_run-{n}_{kind}" for n in (1, 2) for kind in ("T1w", "FLAIR")]
     more = ("sub-03_T1w", "sub-01_acq-x_desc-brain_mask", "sub-04_run-3_T1w")
-    root = dataset(tmp_path, *anat(*both, *runs, *more))
+    table = "".join(f"sub-0{n}\t{n}\n" for n in range(1, 5))
+    files = anat(*both, *runs, *more)
+    root = dataset(tmp_path, *files, participants=f"participant_id\tsite\n{table}")
     asked = Dataset(str(root), ("T1w", "FLAIR"))
     found = read_dataset(asked, joint=True, masks_needed=False)[""]
     expected = ["sub-01", "sub-02_ses-a", "sub-04_run-1", "sub-04_run-2"]

@@ -1,6 +1,7 @@
 """The references of a study: made from its scans or given; each site is matched once."""
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 from phantoms import head, save
-from studies import Silent, positive
+from studies import Silent, positive, read_json
 
 import ndflow
+from ndflow.density import GaussianMixture
 from ndflow.image.subject import Subject
+from ndflow.methods.base import DensityModel
 from ndflow.options import Options
 from ndflow.study import references
 from ndflow.study.plan import Study
 from ndflow.study.run import rehearse, run_study
 from ndflow.study.table import read_study_scans
 from ndflow.subject.presets import Choices
+from ndflow.subject.records import ReferenceModel
 from ndflow.transport import align
 
 Runs = Callable[..., Any]
@@ -83,6 +87,65 @@ def test_a_known_site_keeps_its_map_and_a_new_one_gets_its_own(study: Runs) -> N
         shared = ndflow.normalising_map(own, first.load("reference"))
         expected = positive(shared(align(later.model(scan.name))(x[x != 0])))
         np.testing.assert_allclose(later.after(scan.name)[x != 0], expected, atol=0.1)
+
+
+def people(scanner: tuple[float, ...], count: int, seed: int) -> dict[str, DensityModel]:
+    """Return the densities of some people in a scanner, by the means of CSF, GM and WM."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for number in range(count):
+        shares = np.array([0.2, 0.45, 0.35]) * rng.uniform(0.9, 1.1, 3)
+        mixture = GaussianMixture(shares / shares.sum(), list(scanner), [0.01] * 3)
+        found[f"{seed}-{number}"] = DensityModel(mixture)
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_a_site_that_is_unlike_the_reference_of_its_name_is_doubted(
+    tmp_path: Path, count: int
+) -> None:
+    scanner, other = (30.0, 70.0, 100.0), (60.0, 70.0, 100.0)
+    first = ndflow.reference([one.mixture for one in people(scanner, 8, 1).values()])
+    for name in ("reference.json", "reference_Bonn.json"):
+        ReferenceModel(first).write(tmp_path / name)
+    for now, mode, kinds in (
+        (scanner, "site", []),
+        (other, "site", ["other scanner"]),
+        (other, "individual", []),  # which does not use the references of sites
+    ):
+        models = people(now, count, 2)
+        scans = [Subject("x.nii", site="Bonn", name=name) for name in models]
+        options = Options(mode=mode)  # type: ignore[arg-type]
+        plan = Study(tmp_path / "out", scans, options, given=str(tmp_path / "reference.json"))
+        made = references.make_references(plan, scans, models)
+        assert [doubt.kind for doubt in made.of_study] == kinds
+
+
+def test_a_reference_that_was_read_is_not_taken_for_an_average(
+    scans: list[Subject], tmp_path: Path, study: Runs
+) -> None:
+    first = study("site", options=Options(effective_count=500), only="Aachen Bonn")
+    for name in ("reference.json", "reference_Aachen.json", "reference_Bonn.json"):
+        shutil.copy(first.folder / name, tmp_path / name)
+    (tmp_path / "reference_Aachen.json").rename(tmp_path / "reference_Bonn.json")  # by mistake
+    bonn = [scan for scan in scans if scan.site == "Bonn"]
+    given, folder = tmp_path / "reference.json", tmp_path / "out"
+    plan = Study(folder, bonn, Options(mode="site", effective_count=500), given=str(given))
+    run_study(plan, Silent())
+    assert read_json(folder / "provenance.json")["inputs"][1]["file"].endswith("_Bonn.json")
+    (tmp_path / "reference_Bonn.json").unlink()
+    run_study(plan, Silent())
+    expected = read_json(first.folder / "reference_Bonn.json")["reference"]["mixture"]
+    assert read_json(folder / "reference_Bonn.json")["reference"]["mixture"] == expected
+
+
+def test_a_site_that_was_renamed_leaves_no_files(scans: list[Subject], tmp_path: Path) -> None:
+    options = Options(mode="site", effective_count=500)
+    for site in ("Aachen", "Aix"):
+        named = [replace(scan, site=site) for scan in scans[:2]]
+        run_study(Study(tmp_path / "out", named, options), Silent())
+        made = {f"{kind}_{site}.json" for kind in ("map", "reference")}
+        assert {path.name for path in (tmp_path / "out").glob("*_*.json")} == made
 
 
 def test_a_given_reference_is_for_each_participant_of_a_dataset_alone() -> None:

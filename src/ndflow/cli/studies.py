@@ -22,12 +22,12 @@ from ndflow.options import typed_options
 from ndflow.study.image_folder import read_folder
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
 from ndflow.study.prepare_step import PrepareStep, contrast_of
-from ndflow.study.references import listing_doubts
+from ndflow.study.references import listing_doubts, references_of_sites
 from ndflow.study.run import Asked, assemble, check_study, preparing_for, rehearse, run_study
 from ndflow.study.table import Listing, read_table
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord
-from ndflow.values import listed, plural
+from ndflow.values import first_of, listed, plural
 
 _COLUMN, _WIDTH = 14, 100
 
@@ -182,6 +182,9 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
         names = ", ".join(study.options.balance)
         weighted = f", weighted so that sites are alike in {names}" if names else ""
         about["reference"] = study.given or f"made from these scans{weighted}"
+        if study.mode.by_site and (beside := references_of_sites(study)):
+            names = first_of([path.name for path in beside.values()])
+            about["reference"] += f"; known sites: {names} beside it"
         if study.preset is not None and not study.only_fits:  # the group decides
             about["preset"] = study.preset.text
     if unused:

@@ -10,7 +10,8 @@ them, or else those of the dataset itself. All images are in one space: their ow
 ``space-…``, where there are such. A participant without an image in it is left out, with a warning.
 
 An image whose name is not made of ``key-label`` pairs, or belongs in another folder, is an error: a
-scan that is left out silently might not be missed in time.
+scan that is left out silently might not be missed in time. So images that look like scans, but are
+not called or placed like them, are named in a warning, and so are participants without scans.
 
 Brain masks are called ``…_desc-brain_mask.nii.gz``, tissue probability maps
 ``…_label-GM_probseg.nii.gz`` (CSF, GM and WM); the many names of lesion masks are below. Such a
@@ -22,9 +23,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -131,10 +133,12 @@ def read_dataset(
         if raw and origin.preprocessed:
             cause = "holds preprocessed images, which need no --prepare"
             raise FileError(origin.root, cause, "leave out --prepare, or this folder")
-        images, warnings = {}, []
+        images, seen, warnings = {}, set[str](), [*people.warnings]
         for name in some:
-            images[name], more = _find(dataset, origin, name, people)
+            images[name], persons, more = _find(dataset, origin, name, people)
+            seen |= persons
             warnings += more
+        warnings += people.missing(seen, listed(some))
         rows: dict[str, Row] = {one.subject.origin: {key: one} for one in images.get(key, ())}
         left_out: dict[str, str] = {}
         if joint:
@@ -311,8 +315,9 @@ def _origin(dataset: Dataset, suffixes: Sequence[str]) -> _Origin:
 
 def _find(
     dataset: Dataset, origin: _Origin, suffix: str, people: _Participants
-) -> tuple[list[_Image], list[str]]:
-    """Return the images with a suffix, at least one, all in one space; and warnings."""
+) -> tuple[list[_Image], set[str], list[str]]:
+    """Return the images with a suffix, at least one, all in one space; of whom; and warnings."""
+    unused = _unused(people.places(dataset.root), suffix)
     every = _images(dataset, origin, suffix, people)
     spaces = {image.called(*_GRID): None for image in every}
     if len(spaces) > 1 and "" not in spaces:
@@ -320,39 +325,79 @@ def _find(
         raise FileError(origin.root, cause, "list those of one space in a table for ndflow cohort")
     images = [one for one in every if "" not in spaces or not one.called(*_GRID)]
     if not images:
-        raise _no_images(origin, suffix, people.labels)
-    known, warnings = every, []
+        raise _no_images(origin, suffix, people, unused)
+    known, warnings = every, [f"{dataset.path}: {one}" for one in (unused, _mixed(images)) if one]
     if origin.preprocessed:
         known = _images(replace(dataset, derivatives={}), _Origin(dataset.root), suffix, people)
         used = {None, *(image.subject.lesion for image in images)}
-        if unused := [one.subject.origin for one in known if one.subject.lesion not in used]:
-            cause = f"the lesion masks of {first_of(unused)} are not used"
+        if lesions := [one.subject.origin for one in known if one.subject.lesion not in used]:
+            cause = f"the lesion masks of {first_of(lesions)} are not used"
             warnings.append(f"{dataset.path}: {cause}: they fit no preprocessed image")
     covered = {image.called("sub", "ses") for image in images}  # without ses: of all sessions
     visits = {one.called("sub", "ses"): one.called("sub") for one in known}
     if lost := [visit for visit, person in visits.items() if not covered & {visit, person}]:
         warnings.append(f"{origin.root}: left out: {first_of(lost)} ({origin.lacks(suffix)})")
-    return images, warnings
+    return images, {one.entities["sub"] for one in (*images, *known)}, warnings
 
 
-def _no_images(origin: _Origin, suffix: str, people: Sequence[str]) -> FileError:
+def _unused(places: Iterable[_Place], suffix: str) -> str:
+    """Return which images have nearly the names of scans (``…_t1w.mgz``), or are misplaced."""
+    word = f"{suffix.removesuffix('w')}w?" if suffix.endswith("w") else suffix
+    more = r"(?:_[a-z]+-[a-z0-9]+|[\W_]+\d+)*[\W_]*\.(?:nii|mg[hz]|img|nrrd|mnc)"
+    packed, ours = r"(?:\.(?:gz|bz2|xz|zst))?", f"_desc-{bids_names.OURS}_"
+    similar = re.compile(rf"(?!.*{ours})(?:.*[\W_])?{word}{more}{packed}", re.IGNORECASE)
+    found = defaultdict[str, list[str]](list)
+    for place in places:
+        for name in filter(similar.fullmatch, place.files):
+            if not place.of_scans:
+                why = "not in sub-*/[ses-*/]<datatype>, with labels of letters and digits only"
+            elif bids_names.suffix_of(name) != suffix:
+                why = f"not called …_{suffix}"
+            elif not name.endswith(IMAGES):
+                why = "not .nii or .nii.gz"
+            else:
+                continue
+            found[why].append(f"{place.folder}/{name}".removeprefix("./"))
+    kinds = [f"{first_of(names, 3)} ({why})" for why, names in found.items()]
+    text = f"not used, but may be {suffix} scans: {'; '.join(kinds)}"
+    return f"{text}; rename, move or convert them" if found else ""
+
+
+def _mixed(images: Sequence[_Image]) -> str:
+    """Return which images differ in contrast agent or part, or within a site in acquisition."""
+    kinds: dict[tuple[str, str | None], Counter[str]] = defaultdict(Counter)
+    for image in images:
+        labels = {k: label for k, label in image.entities.items() if (k, label) != ("part", "mag")}
+        for key in ("ce", "part", "acq"):
+            site = image.subject.site if key == "acq" else None
+            kinds[key, site][f"{key}-{labels[key]}" if key in labels else f"no {key}-…"] += 1
+    mixed = [
+        " and ".join(f"{kind} ({plural(n, 'scan')})" for kind, n in sorted(some.items()))
+        for some in kinds.values()
+        if len(some) > 1
+    ]
+    hint = "if these differ in contrast, list those of one kind in a table for ndflow cohort"
+    return f"mixes scans with {first_of(mixed, 3)}; {hint}" if mixed else ""
+
+
+def _no_images(origin: _Origin, suffix: str, people: _Participants, unused: str) -> FileError:
     """Return the error of participants without images."""
     if origin.preprocessed:
-        cause = f"{origin.lacks(suffix)} of {first_of([f'sub-{label}' for label in people])}"
+        cause = f"{origin.lacks(suffix)} of {first_of([f'sub-{label}' for label in people.labels])}"
         return FileError(origin.root, cause, "run the pipeline for them first")
     cause = f"no scans sub-…_{suffix}.nii[.gz] in sub-*/[ses-*/]<datatype>/"
-    places = [origin.root / place.folder for place in _places(origin.root, people)]
-    names = [name for place in places for name in _contents(place)[1] if name.endswith(IMAGES)]
+    places = (one for one in people.places(origin.root) if one.of_scans)
+    names = [name for place in places for name in place.files if name.endswith(IMAGES)]
     others = ", ".join(sorted({*map(bids_names.suffix_of, names)} - {suffix}))
     hint = "check that it is the right folder, and that it was fetched"
     hint = f"there are {others} images; choose with --suffix" if others else hint
-    return FileError(origin.root, cause, hint)
+    return FileError(origin.root, cause, unused or hint)
 
 
 def _images(dataset: Dataset, origin: _Origin, suffix: str, people: _Participants) -> list[_Image]:
     """Return the images with a suffix, with their masks, sites and covariates."""
     sessions = bids_names.labels_of("session", "ses-", dataset.sessions)
-    places = [*_places(origin.root, people.labels)]
+    places = people.places(origin.root)
     _check_known(origin.root, "session", sessions, {place.session for place in places})
     images: list[_Image] = []
     for place in places:
@@ -387,22 +432,44 @@ def _described(origin: _Origin, rows: Mapping[str, Row]) -> str:
 
 
 class _Place(NamedTuple):
-    """A folder, and the subject and session that it belongs to."""
+    """A folder, whose it is, the files in it, and whether it is a datatype folder."""
 
     subject: str
     session: str | None
     folder: str
+    files: Sequence[str]
+    of_scans: bool = True
 
 
-def _places(root: Path, people: Iterable[str]) -> Iterator[_Place]:
-    """Yield the datatype folders of some participants, and of their sessions."""
+_MISNAMED = re.compile(r"(?!sub-[0-9A-Za-z+]+$)(?i:sub|ses|anat)[^.]*")
+
+
+def _places(root: Path, people: Iterable[str], around: Sequence[str] = ()) -> Iterator[_Place]:
+    """Yield the folders of participants, and those among the names `around` that may be theirs."""
+    misplaced = [*filter(_MISNAMED.fullmatch, around)]
+    yield _Place("", None, ".", around, of_scans=False)
     for subject in people:
-        home = f"sub-{subject}"
-        for session in (None, *_labelled(_contents(root / home)[0], "ses-")):
-            visit = home if session is None else f"{home}/ses-{session}"
-            for name in _contents(root / visit)[0]:
-                if name.isalpha() and name.islower() and name not in _NOT_DATATYPES:
-                    yield _Place(subject, session, f"{visit}/{name}")
+        visits: list[tuple[str | None, str]] = [(None, f"sub-{subject}")]
+        for session, visit in visits:  # to which those of sessions are added
+            folders, files = _contents(root / visit)
+            yield _Place(subject, session, visit, files, of_scans=False)
+            for name in folders:
+                place = f"{visit}/{name}"
+                if session is None and bids_names.is_labelled(name, "ses-"):
+                    visits.append((name.removeprefix("ses-"), place))
+                elif not (name.isalpha() and name.islower()):
+                    misplaced.append(place)
+                elif name not in _NOT_DATATYPES:
+                    deeper, files = _contents(root / place)
+                    yield _Place(subject, session, place, files)
+                    if deeper and not (root / place).is_symlink():  # maybe to a folder around it
+                        misplaced += [f"{place}/{one}" for one in deeper]
+    for top in misplaced:
+        for folder, folders, files in os.walk(root / top):
+            nested = DESCRIPTION in files or {*_NOT_DATATYPES} & {Path(folder).name}
+            folders[:] = [name for name in sorted(folders) if name[0] != "." and not nested]
+            names = () if nested else sorted(files)
+            yield _Place("", None, os.path.relpath(folder, root), names, of_scans=False)
 
 
 def _labelled(names: Iterable[str], prefix: str) -> list[str]:
@@ -442,8 +509,8 @@ def _scans(origin: _Origin, place: _Place, suffix: str) -> dict[str, Entities]:
 
     If there are images of a scan both without and with ``desc-…``, the one without is taken.
     """
-    folder = origin.root / place.folder
-    names = [one for one in _contents(folder)[1] if one.endswith(IMAGES)]
+    names = [one for one in place.files if place.of_scans and one.endswith(IMAGES)]
+    folder = origin.root / place.folder if names else origin.root
     scans: dict[frozenset[tuple[str, str]], tuple[str, Entities]] = {}
     for name in sorted(names, key=lambda name: "_desc-" in name):
         if bids_names.suffix_of(name) != suffix:
@@ -481,20 +548,56 @@ class _Participants:
     Attributes
     ----------
     labels : of the participants, in natural order.
+    places : where images of theirs are, by the folder of a dataset or of derivatives.
+    warnings : for the user.
     """
 
     def __init__(self, dataset: Dataset) -> None:
         self._root = dataset.root
-        known = _labelled(_names(self._root), "sub-")
+        names = _names(self._root)
+        known = _labelled(names, "sub-")
         asked = bids_names.labels_of("participant", "sub-", dataset.participants)
         _check_known(self._root, "participant", asked, known)
         self.labels = _part(sorted(asked or known, key=natural), dataset.shard)
-        table = Path(dataset.table or self._root / "participants.tsv")
+        everybody = not asked and dataset.shard is None
+        around = {self._root: names} if everybody else {}
+        self.places = cache(lambda root: [*_places(root, self.labels, around.get(root, ()))])
+        self._table = table = Path(dataset.table or self._root / "participants.tsv")
         given = dataset.table is not None or os.path.lexists(table)
         self._rows = _read(table, "participant_id", "sub-") if given else {}
+        self.warnings = self._spell_alike(known)
         if dataset.table is not None and known and self._rows.keys().isdisjoint(known):
             cause = f"names no participant of {dataset.path}, such as sub-{known[0]}"
             raise FileError(table, cause, "name them in the column participant_id")
+        expected = self._rows if given and everybody else self.labels
+        self._expected = set[str]() if dataset.sessions else {*expected}
+
+    def _spell_alike(self, known: Iterable[str]) -> list[str]:
+        """Give rows the labels of folders that differ only in case and in zeros before numbers."""
+        alike = defaultdict[str, tuple[list[str], list[str]]](lambda: ([], []))
+        for place, labels in enumerate((self._rows, known)):
+            for label in labels:
+                number = natural(re.sub("^sub[-_]?", "", label.casefold()))[0]
+                alike[str(number)][place].append(label)
+        read = []
+        for (row, *more), (folder, *others) in (pair for pair in alike.values() if all(pair)):
+            if row != folder and not more and not others:
+                self._rows[folder] = self._rows.pop(row)
+                read.append(f"{row} as sub-{folder}")
+        cause = f"{self._table}: read {first_of(sorted(read, key=natural), 3)}"
+        return [f"{cause}; name participants as their folders are called"] if read else []
+
+    def missing(self, scanned: set[str], what: str) -> list[str]:
+        """Return warnings about participants without scans, and about scans of others."""
+        about = {
+            f"{self._root}: no {what} image of": self._expected - scanned,
+            f"{self._table}: no row (site, age, …) for": self._rows and scanned - self._rows.keys(),
+        }
+        return [
+            f"{cause} {first_of([f'sub-{label}' for label in sorted(some, key=natural)])}"
+            for cause, some in about.items()
+            if some
+        ]
 
     def about(self, label: str, session: str | None) -> Known:
         """Return the site of a session or else of its subject, if known, and the other columns."""

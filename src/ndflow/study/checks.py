@@ -34,6 +34,7 @@ from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.methods.baselines import landmark_levels, through_points
 from ndflow.options import Options
 from ndflow.population import TISSUES
+from ndflow.study.bids_names import natural
 from ndflow.subject.records import Agreement, ScanModel
 from ndflow.transport import IntensityMap, align
 from ndflow.values import Doubt, FloatArray, listed, plural
@@ -97,8 +98,9 @@ def site_doubts(counts: Mapping[str, int], *, mapped: bool = False) -> tuple[Dou
 
 
 def _mistakable(names: tuple[str, str], counts: Mapping[str, int]) -> bool:
-    """Tell whether names may be one, but for blanks, or a slip in the letters of a single scan."""
-    plain = {re.sub(r"[\W_]", "", name).casefold() for name in names}
+    """Tell whether names may be one, but for blanks, zeros or a slip in those of a single scan."""
+    bare = (re.sub(r"[\W_]", "", re.sub(r"[.,]0+$", "", name)) for name in names)  # 1.0 is 1
+    plain = {str(natural(name.casefold())[0]) for name in bare}  # and 01, too
     numbers = {re.sub(r"\D", "", name) for name in names}
     least, most = sorted(counts[name] for name in names)
     one, other = ({name, *(name[:n] + name[n + 1 :] for n in range(len(name)))} for name in names)

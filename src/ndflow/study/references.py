@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.files.model_files import not_ours, read_model
 from ndflow.files.stream import FileHash, fingerprint_of
@@ -40,7 +41,7 @@ from ndflow.study.steps import Done
 from ndflow.study.tasks import Outcome, Progress
 from ndflow.study.weights import ScanWeights
 from ndflow.subject import presets, target
-from ndflow.subject.doubts import reference_doubts
+from ndflow.subject.doubts import density_distance, reference_doubts
 from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel, StudyRecord, densities_in
 from ndflow.subject.target import Target, check_units, in_units, is_builtin
 from ndflow.subject.voxels import error_about
@@ -113,7 +114,7 @@ def compare_scans(
         preset=None if study.preset is None else study.preset.to_dict(),
     )
     known: dict[str, Reference] = {}
-    if before is not None and before.made_from == made_from:
+    if before is not None and before.made_from == made_from and not before.inputs:
         files = [study.folder / name for name in before.outputs if name.startswith("reference")]
         for path in files:
             if path.exists() and not not_ours(study.folder / PROVENANCE, [path]):
@@ -212,30 +213,53 @@ def make_references(
         components=common.mixture.components,
         one_labeller=not labellers,
     )
-    sites: dict[str, Reference] = {}
+    sites, unlike = dict[str, Reference](), list[Doubt]()
     single = len(study.channels) == 1
+    beside = references_of_sites(study)
     for site in sorted({scan.site for scan in ordered if scan.site is not None and single}):
-        beside = _beside_given(study, site, nested=nested)
-        sites[site] = average(site) if beside is None else beside[0]
-        read += [] if beside is None else [beside[1]]
+        given = read_reference(str(beside[site]), study.channels) if site in beside else None
+        names = {scan.name for scan in study.scans if scan.site == site}
+        if given and nested and not names.isdisjoint(given[0].provenance.get("names") or ()):
+            given = None
+        sites[site] = given[0] if given else average(site)
+        read += [given[1]] if given else []
+        if given and study.mode.by_site and not nested:
+            some = [models[scan.name].mixture for scan in ordered if scan.site == site]
+            unlike += _scanner_doubts(site, given[0], average(site).mixture, some)
     common, ways = _with_tissues(study, ordered, models, common, sites, weights, not labellers)
     goal = in_units(_target(study, common), study.options)
     check_units(study.options, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.options)
-    return References(common, sites, goals, study, tuple(read), weights, labellers)
+    return References(common, sites, goals, study, tuple(read), weights, (*labellers, *unlike))
 
 
-def _beside_given(study: Study, site: str, *, nested: bool) -> tuple[Reference, FileHash] | None:
-    """Return the reference of a site that lies beside the given one, and its file; None if none."""
-    if study.given is None or is_builtin(study.given):
-        return None
-    path = Path(study.given).with_name(reference_name(site))
-    if not path.exists():
-        return None
-    found = read_reference(str(path), study.channels)
-    own = {scan.name for scan in study.scans if scan.site == site}
-    used = nested and not own.isdisjoint(found[0].provenance.get("names") or ())
-    return None if used else found
+def references_of_sites(study: Study) -> dict[str, Path]:
+    """Return the references of its sites that lie beside the reference that was given."""
+    if study.given is None or is_builtin(study.given) or len(study.channels) > 1:
+        return {}
+    paths = {site: Path(study.given).with_name(reference_name(site)) for site in study.site_counts}
+    return {site: path for site, path in paths.items() if path.exists()}
+
+
+def _scanner_doubts(
+    site: str, given: Reference, average: GaussianMixture, scans: Sequence[GaussianMixture]
+) -> tuple[Doubt, ...]:
+    """Return a doubt if the scans of a site are, on average, unlike the reference of that name.
+
+    Let s be the mean distance of n scans from their average, and N those of the reference. Then the
+    two averages may be 2 s √(1 + 1/n + 1/N) apart: people of other ages (the 1) and chance. In 68
+    scans of three sites, parts of one need at most 1.7 instead of 2, also the youngest and oldest
+    third; two scanners 1.3 (alike like people of two ages, and so not noticed), others 4 to 5.
+    """
+    n, apart = len(scans), density_distance(average, given.mixture)
+    single = sum(density_distance(one, average) for one in scans) / max(n - 1, 1)
+    usual = max(single * ((n - 1) / n) ** 0.5, 0.03)  # of those 68; few scans may be alike
+    if apart <= 2 * usual * (1 + 1 / n + 1 / given.scans) ** 0.5:
+        return ()
+    text = f"Z-scored, the average of {site} is {apart:.2f} sd from {reference_name(site)}; "
+    text += f"single scans are {usual:.2f} from the average of their site."
+    hint = "if it is not the scanner of that reference, give the site another name"
+    return (Doubt("other scanner", text, hint),)
 
 
 def _with_tissues(

@@ -157,12 +157,10 @@ def _wrong_by_itself(own: _Medians, others: Sequence[_Medians], t1w: bool) -> Do
         text = "masks would fit better if they were flipped left to right"
         return Doubt(_FLIPPED, text, _LOOK)
     if own["rim_share"] > _CLEFTS:
-        seen = (
-            ("dark", "dark voxels")
-            if t1w and "dark" in own
-            else ("rim_share", "within 4 mm of their surface")
-        )
-        text = f"masks seem to exclude CSF: {_percent(seen[0], own, others, f' % {seen[1]}')}"
+        name, what = "rim_share", "within 4 mm of their surface"
+        if t1w and "dark" in own:
+            name, what = "dark", "dark voxels"
+        text = f"masks seem to exclude CSF: {_percent(name, own, others, f' % {what}')}"
         return Doubt(_NO_CSF, text, _LOOK)
     if t1w and own.get("shading", 0.0) > _SHADED:
         return _shading(own, others)
