@@ -32,7 +32,7 @@ from ndflow.image.read import Source, files_of, kind_of, read_volume
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
-from ndflow.methods.base import Solution, method_of
+from ndflow.methods.base import DensityModel, Solution, method_of
 from ndflow.methods.modes import Goal
 from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options, PresetName, Step, chosen_options, documented
@@ -481,6 +481,25 @@ def map_subject(voxels: Voxels, model: ScanModel, goal: Goal, options: Options) 
     return Mapped(solution, map_voxels(voxels, solution.imap, options), doubts)
 
 
+def target_doubts(
+    voxels: Voxels, model: ScanModel, target: Target, goal: DensityModel
+) -> list[tuple[Doubt, ...]]:
+    """Return, for each channel, a doubt whether an image is one for its target.
+
+    Parameters
+    ----------
+    voxels, model : of the subject.
+    target, goal : what it is brought to, and the same in the units of the result.
+    """
+    own = model.marginals or (model.mixture,)
+    wanted = [marginal(goal.mixture, place) for place in range(len(own))]
+    images = [volume.path for volume in voxels.volumes]
+    likes = [None if target.has_units else one for one in wanted]
+    about_contrast = contrast_doubts(model.mask, target.channels[0])
+    about = map(image_doubts, images, target.channels, own, likes)
+    return [(*about_contrast, *one) for one in about]
+
+
 def normalise_subject(
     subject: Subject,
     target: Target,
@@ -509,20 +528,15 @@ def normalise_subject(
     voxels = read_voxels(subject, max_bytes=options.max_bytes)
     model, histogram, files = fit_voxels(subject, voxels, options=options, tissues=tissues)
     solution, pieces, doubts = map_subject(voxels, model, Goal(goal, options), options)
-    own = model.marginals or (model.mixture,)
-    wanted = [marginal(goal.mixture, place) for place in range(len(own))]
-    images = [volume.path for volume in voxels.volumes]
-    likes = [None if target.has_units else one for one in wanted]
-    about = map(image_doubts, images, target.channels, own, likes)
-    about_contrast = contrast_doubts(model.mask, target.channels[0])
-    doubts = [(*about_contrast, *one, *found) for one, found in zip(about, doubts, strict=True)]
+    about = target_doubts(voxels, model, target, goal)
+    doubts = [(*one, *found) for one, found in zip(about, doubts, strict=True)]
     record = MapRecord(
         solution.imap,
         command=command,
         settings={
             **selection(subject),
             **options.of(*_STEPS),
-            **({"joint": True} if len(own) > 1 else {}),
+            **({"joint": True} if len(voxels.volumes) > 1 else {}),
         },
         inputs=files | target.files,
         target=TargetRecord(
