@@ -39,14 +39,16 @@ mean over scans of the true intensities that have this value (`ndflow.demo.run`)
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import nibabel
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
@@ -57,6 +59,7 @@ from ndflow.demo.run import Truth, recovery_of
 from ndflow.demo.simulate import (
     MEANS,
     REACH,
+    Fields,
     Grid,
     SimulatedSubject,
     draw_fields,
@@ -74,6 +77,7 @@ from ndflow.population import Tissues
 from ndflow.preparation.registration import Anatomy, Map, load_anatomy
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references
+from ndflow.subject.doubts import voxel_quantiles
 from ndflow.subject.presets import Choices, StudyFacts, settled_study
 from ndflow.transport import IntensityMap, PiecewiseLinear
 from ndflow.values import FloatArray
@@ -84,13 +88,16 @@ RESOLUTION = 4.0  # mm
 
 _SITES, _SIZES = (2, 5), (4, 40)
 _CONTRAST = (0.15, 0.5)  # sd of the logarithms of increments of a contrast curve
-_OWN_CONTRAST = 0.03  # the same between scans of one scanner
-_NOISE, _BIAS = (0.008, 0.025), (0.01, 0.04)  # see `simulate_scan`
+_OWN_CONTRAST = (0.0, 0.15)  # the same between scans of one scanner
+_NOISE = (0.008, 0.025)  # see `simulate_scan`
+_BIAS, _UNCORRECTED = ((0.01, 0.04), (0.04, 0.1)), 0.3  # the second where nobody corrected it
 _BLUR = (0.0, 1.6)  # mm, the sd of the kernel
 _RIM, _OWN_RIM, _WIDEST = 0.08, 0.03, 0.4  # of the voxels next to the border; between sites, scans
 _GAIN_SD = 0.08  # of its logarithm, between scans of one scanner
-_AGES, _AGE, _AGE_SD = (18.0, 90.0), 50.0, 15.0
-_ATROPHY, _ATROPHY_PER_YEAR, _ATROPHY_SD = 1.4, 0.025, 0.35  # as in the demonstration
+_AGES, _AGE, _AGE_SD = (18.0, 90.0), 50.0, (4.0, 15.0)  # of people who are alike, and others
+_ATROPHY, _ATROPHY_PER_YEAR, _ATROPHY_SD = 1.4, 0.025, (0.15, 0.35)  # as in the demonstration
+_NEAR = 4.0  # years between the age that is wanted and that of a real person
+_REGIONS = 0.02  # sd of canonical intensity within a tissue of real people
 _BRIGHTER_PER_YEAR = 6e-4  # GM, in canonical units: 8 % of its contrast with WM in thirty years
 _LESIONS = 0.1  # of the people
 _BONE = 0.15  # canonical intensity of the brightest bone
@@ -109,6 +116,8 @@ class WorldSite(NamedTuple):
     rim : the share of the voxels around the brain that its masks hold; if negative, the share of
         those at the rim of the brain that they lack.
     age : the mean of its people.
+    alike : whether they are of one age.
+    own_contrast : by how much the increments differ between its scans.
     size : how many scans it has.
     """
 
@@ -120,7 +129,24 @@ class WorldSite(NamedTuple):
     blur: float
     rim: float
     age: float
+    alike: bool
+    own_contrast: float
     size: int
+
+
+class Person(NamedTuple):
+    """A real anatomy.
+
+    Attributes
+    ----------
+    age : in years.
+    tissues : the probabilities of CSF, GM and WM, (3, ...), between 0 and 255.
+    affine : (4, 4), from voxel indices to the millimetres of the template.
+    """
+
+    age: float
+    tissues: NDArray[np.uint8]
+    affine: FloatArray
 
 
 class WorldScan(NamedTuple):
@@ -169,7 +195,19 @@ def world_grid(anatomy: Anatomy) -> Grid:
     return grid_over(anatomy, RESOLUTION, REACH)
 
 
-def draw_world(seed: int, anatomy: Anatomy, grid: Grid) -> World:
+def read_people(cohort: Path) -> list[Person]:
+    """Return the anatomies of a BIDS dataset with tissue maps in the space of the template."""
+    found = []
+    with (cohort / "participants.tsv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            start = f"{cohort}/{row['participant_id']}/anat/{row['participant_id']}_label-"
+            images = [nibabel.load(f"{start}{one}_probseg.nii.gz") for one in ("CSF", "GM", "WM")]
+            tissues = np.array([np.rint(255 * image.get_fdata()) for image in images])
+            found.append(Person(float(row["age"]), tissues.astype(np.uint8), images[0].affine))
+    return found
+
+
+def draw_world(seed: int, anatomy: Anatomy, grid: Grid, people: Sequence[Person] = ()) -> World:
     """Draw a random study.
 
     Parameters
@@ -177,7 +215,10 @@ def draw_world(seed: int, anatomy: Anatomy, grid: Grid) -> World:
     seed : of the random numbers.
     anatomy : the template.
     grid : of the scans, see `world_grid`.
+    people : real anatomies, instead of those that are drawn; one half of them is used in worlds
+        with even seeds, the other half in those with odd ones.
     """
+    people = people[seed % 2 :: 2]
     generator = np.random.default_rng([seed, 17])
     contrast = generator.uniform(*_CONTRAST)
     confounding = float(generator.uniform(0, 1))
@@ -188,7 +229,7 @@ def draw_world(seed: int, anatomy: Anatomy, grid: Grid) -> World:
     scans = tuple(
         scan
         for place, site in enumerate(sites)
-        for scan in _scans(site, anatomy, grid, np.random.default_rng([seed, 17, place]))
+        for scan in _scans(site, anatomy, people, grid, np.random.default_rng([seed, 17, place]))
     )
     return World(seed, sites, confounding, scans)
 
@@ -197,33 +238,49 @@ def _draw_site(
     name: str, contrast: float, confounding: float, generator: np.random.Generator
 ) -> WorldSite:
     low, high = np.log(_SIZES)
+    bias = _BIAS[int(generator.random() < _UNCORRECTED)]
+    alike = bool(generator.random() < 0.5)
     return WorldSite(
         name,
         tuple(np.diff(_NODES) * np.exp(contrast * generator.standard_normal(_NODES.size - 1))),
         float(np.exp(generator.uniform(*np.log([300, 2000])))),
         float(generator.uniform(*_NOISE)),
-        float(generator.uniform(*_BIAS)),
+        float(generator.uniform(*bias)),
         float(generator.uniform(*_BLUR)),
         float(_RIM * generator.standard_normal()),
-        float(_AGE + confounding * _AGE_SD * generator.standard_normal()),
+        float(_AGE + confounding * _AGE_SD[1] * generator.standard_normal()),
+        alike,
+        float(generator.uniform(*_OWN_CONTRAST)),
         round(float(np.exp(generator.uniform(low, high)))),
     )
 
 
 def _scans(
-    site: WorldSite, anatomy: Anatomy, grid: Grid, generator: np.random.Generator
+    site: WorldSite,
+    anatomy: Anatomy,
+    people: Sequence[Person],
+    grid: Grid,
+    generator: np.random.Generator,
 ) -> Iterator[WorldScan]:
     for number in range(site.size):
-        age = float(np.clip(site.age + _AGE_SD * generator.standard_normal(), *_AGES))
+        age_sd, atrophy_sd = (ends[not site.alike] for ends in (_AGE_SD, _ATROPHY_SD))
+        age = float(np.clip(site.age + age_sd * generator.standard_normal(), *_AGES))
         own, gain = generator.standard_normal(2)
-        atrophy = _ATROPHY + _ATROPHY_PER_YEAR * (age - _AGE) + _ATROPHY_SD * own
         fields = draw_fields(anatomy.brain.shape, generator)
-        lesion = bool(generator.random() < _LESIONS)
-        subject = make_subject(anatomy, fields, grid, atrophy=atrophy, lesion=lesion)
+        if people:
+            likely = np.exp([-0.5 * ((one.age - age) / _NEAR) ** 2 for one in people])
+            likely = (likely + 1e-12) / (likely + 1e-12).sum()
+            person = people[int(generator.choice(len(people), p=likely))]
+            age, subject = person.age, _real_subject(person, anatomy, fields, grid, generator)
+        else:
+            atrophy = _ATROPHY + _ATROPHY_PER_YEAR * (age - _AGE) + atrophy_sd * own
+            lesion = bool(generator.random() < _LESIONS)
+            subject = make_subject(anatomy, fields, grid, atrophy=atrophy, lesion=lesion)
         healthy = subject.tissues[:, 1] * ~subject.lesion
         older = subject.canonical + np.float32(_BRIGHTER_PER_YEAR * (age - _AGE)) * healthy
-        subject = _blurred(subject._replace(canonical=older), grid, site.blur)
-        steps = np.exp(_OWN_CONTRAST * generator.standard_normal(len(site.increments)))
+        subject = subject._replace(canonical=older)
+        subject = _blurred(subject, grid, site.blur)
+        steps = np.exp(site.own_contrast * generator.standard_normal(len(site.increments)))
         levels = site.gain * np.exp(_GAIN_SD * gain) * np.cumsum([0, *site.increments * steps])
         knots = np.linspace(_NODES[0], _NODES[-1], 111)
         curve = PiecewiseLinear(knots, PchipInterpolator(_NODES, levels)(knots))
@@ -241,6 +298,42 @@ def _scans(
             seen.lesion,
             curve,
         )
+
+
+def _real_subject(
+    person: Person,
+    anatomy: Anatomy,
+    fields: Fields,
+    grid: Grid,
+    generator: np.random.Generator,
+) -> SimulatedSubject:
+    """Return a real person under a deformation, whose tissues differ a little by region."""
+    place = grid.voxels.T * grid.resolution
+    lattice = place * (np.array(fields.bias.shape)[:, np.newaxis] - 1)
+    lattice = lattice / (np.array(anatomy.brain.shape)[:, np.newaxis] - 1)
+    moved = place + [
+        ndimage.map_coordinates(part, lattice, order=1) for part in fields.displacement
+    ]
+    way = np.linalg.solve(person.affine, anatomy.affine)
+    at = way[:3, :3] @ moved + way[:3, 3:]
+    tissues = np.array(
+        [ndimage.map_coordinates(part, at, np.float32, order=1) / 255 for part in person.tissues]
+    )
+    inside = tissues.sum(axis=0) > 0.5
+    tissues = tissues[:, inside] / tissues[:, inside].sum(axis=0)
+    region = draw_fields(anatomy.brain.shape, generator).bias
+    bias, region = (
+        ndimage.map_coordinates(part, lattice[:, inside], np.float32, order=1)
+        for part in (fields.bias, region)
+    )
+    canonical = np.array(MEANS) @ tissues + _REGIONS * region * (1 - tissues[0])
+    return SimulatedSubject(
+        grid.voxels[inside],
+        canonical.astype(np.float32),
+        tissues.T,
+        np.zeros(int(inside.sum()), bool),
+        bias,
+    )
 
 
 def _blurred(subject: SimulatedSubject, grid: Grid, sd: float) -> SimulatedSubject:
@@ -342,6 +435,7 @@ def _model(scan: WorldScan, tissues: bool) -> DensityModel:
         fit(counted).mixture,
         method_called("nyul").measure(counted, nyul),
         _tissues(scan, stored) if tissues else None,
+        voxel_quantiles(counted)[0],
     )
 
 

@@ -34,6 +34,7 @@ from ndflow.options import Options
 from ndflow.population import Tissues
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references
+from ndflow.subject.doubts import voxel_quantiles
 from ndflow.subject.presets import Choices, StudyFacts, settled_study
 
 TISSUES = ("CSF", "GM", "WM")
@@ -53,7 +54,8 @@ class Known(NamedTuple):
 
 def model_of(counted: Histogram, tissues: Tissues | None = None) -> DensityModel:
     """Return the model of a histogram."""
-    return DensityModel(fit(counted).mixture, method_called("nyul").measure(counted, NYUL), tissues)
+    landmarks = method_called("nyul").measure(counted, NYUL)
+    return DensityModel(fit(counted).mixture, landmarks, tissues, voxel_quantiles(counted)[0])
 
 
 def flat(path: Path) -> np.ndarray:

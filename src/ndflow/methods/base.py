@@ -34,10 +34,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ndflow.density import GaussianMixture, Histogram
-from ndflow.density.binning import midpoint_edges
+from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.options import METHODS, Options, Scale, options_of
 from ndflow.population import Landmarks, Reference, TissueModel, Tissues, reference
+from ndflow.population.proportions import OF_ANY, Variation
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap, align
 from ndflow.transport.joint import JointFigures
 from ndflow.values import FloatArray, Record
@@ -54,14 +55,17 @@ class DensityModel:
     mixture : the density.
     landmarks : the intensities that some methods look at instead of the density.
     tissues : the tissues of a scan, or of the population that a target represents.
-    through_site : of a scan, whether the map of its site has removed the scanner's contrast.
+    quantiles : of the voxels of a scan, at `ndflow.density.binning.QUANTILE_LEVELS`; None of a
+        density that is all that is known.
+    variation : how scans like this one differ from each other beside people.
     marginals : of a scan of several channels, the density of each by itself.
     """
 
     mixture: GaussianMixture
     landmarks: Landmarks | None = None
     tissues: Tissues | TissueModel | None = None
-    through_site: bool = False
+    quantiles: FloatArray | None = None
+    variation: Variation = OF_ANY
     marginals: tuple[GaussianMixture, ...] = ()
 
     @classmethod
@@ -75,8 +79,12 @@ class DensityModel:
             self.mixture.transformed(affine.matrix, affine.offset),
             self.landmarks and self.landmarks.transformed(affine),
             self.tissues and self.tissues.transformed(affine),
-            self.through_site,
         )
+
+    @property
+    def distribution(self) -> FloatArray:
+        """The quantiles of the voxels, or else those of the density."""
+        return self.mixture.quantile(QUANTILE_LEVELS) if self.quantiles is None else self.quantiles
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parts that are known, as JSON can hold them."""
@@ -113,6 +121,8 @@ class TargetChoice(Record):
     reason : where these proportions come from.
     population : the mean proportions of the reference.
     tissues : what the tissues of the reference were made from, ``maps`` or ``components``.
+    intervals : of proportions that were estimated, to what each tissue is known after
+        normalisation: half the width of a 90 % interval, in distances between GM and WM.
     """
 
     to: str
@@ -120,6 +130,7 @@ class TargetChoice(Record):
     reason: str
     population: dict[str, float]
     tissues: str
+    intervals: dict[str, float] | None = None
 
     def sentence(self) -> str:
         """Say what the scan was matched to."""

@@ -3,9 +3,8 @@
 *Individual*: each scan is matched to the common reference. *Site*: the reference of the scan's site
 is matched to the common one, once; a scan is aligned with its site's reference, which has zero mean
 and unit standard deviation like any other, and then goes through that one map. *Two-level*: what
-comes out of the site's map is matched to the common reference once more, scan by scan. Where the
-target adapts tissue proportions, both steps do: masks and ages differ between sites, and people
-within them.
+comes out of the site's map is matched to the common reference once more, scan by scan, where the
+target may have the tissue proportions of each person.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ from typing import Any
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, Solution, method_of
-from ndflow.methods.ndflow import chosen_density, solve_together, target_rule
+from ndflow.methods.ndflow import carried, chosen_density, solve_together, target_rule
 from ndflow.options import Options
 from ndflow.population import pushforward
+from ndflow.population.proportions import OF_ANY, Variation
 from ndflow.transport import Affine, Chain, align
 from ndflow.values import FloatArray
 
@@ -41,12 +41,10 @@ class SiteMap:
     def to(cls, reference: DensityModel, site: DensityModel, options: Options) -> SiteMap:
         """Return the map from a site's reference to the common one.
 
-        It leads to what the target rule says about the averages of sites. Differences between
-        people are handled scan by scan.
+        Differences between people are handled scan by scan.
         """
         plain = replace(options, proportions="average")
-        density = target_rule(options).site_density(site.mixture, reference)
-        return cls(site, method_of(plain).solve(site, DensityModel(density), plain))
+        return cls(site, method_of(plain).solve(site, DensityModel(reference.mixture), plain))
 
 
 @dataclass(frozen=True)
@@ -59,18 +57,21 @@ class Goal:
     options : how.
     site : the map of the scan's site; None where each scan goes by itself.
     further : whether a scan is matched by itself after the map of its site.
+    variation : how the scans that come here differ beside people, where proportions are estimated.
     """
 
     reference: DensityModel
     options: Options
     site: SiteMap | None = None
     further: bool = False
+    variation: Variation = OF_ANY
 
     def solve(self, scan: DensityModel, rows: FloatArray | None = None) -> Solution:
         """Return the map for a scan; of several channels, from the values of its voxels, (n, d)."""
         if rows is not None:
             return solve_together(scan, self.reference, rows, self.options)
         method = method_of(self.options)
+        scan = replace(scan, variation=self.variation)
         if self.site is None:
             return method.solve(scan, self.reference, self.options)
         way = self.site.solution
@@ -80,10 +81,19 @@ class Goal:
         through_site = Chain((own, way.imap))
         if not self.further:
             return replace(way, imap=through_site, affine=whole)
-        moved = self._after(scan, through_site)
-        there = DensityModel(moved, tissues=scan.tissues, through_site=True)
-        last = method.solve(there, self.reference, self.options)
+        if target_rule(self.options).carries_voxels:
+            last = carried(self.on_the_way(scan), self.reference)
+        else:
+            there = DensityModel(self._after(scan, through_site), tissues=scan.tissues)
+            last = method.solve(there, self.reference, self.options)
         return replace(last, imap=Chain((through_site, last.imap)), affine=whole)
+
+    def on_the_way(self, scan: DensityModel) -> DensityModel:
+        """Return a scan after the map of its site, if there is one; only quantiles are moved."""
+        if self.site is None:
+            return scan
+        way = Chain((align(scan.mixture), self.site.solution.imap))
+        return replace(scan, quantiles=way(scan.distribution))
 
     @property
     def per_scan(self) -> bool:
@@ -113,6 +123,7 @@ class Goal:
             "reference": self.reference.to_dict(),
             "site": None if self.site is None else self.site.reference.to_dict(),
             **({"further": True} if self.further else {}),
+            "variation": self.variation.to_dict(),
         }
 
 

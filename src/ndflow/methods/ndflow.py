@@ -4,6 +4,11 @@ The density of the scan is aligned with the target's and matched to it, and the 
 carried along the mass-conserving flow between the two (`ndflow.transport`). Components of the scan
 can be kept out of the match because the user says so, and the target can have the scan's own tissue
 proportions.
+
+Where these are estimated, no mixture stands between the voxels and the target t: in one dimension
+the flow from one density to another is the map ``T⁻¹ ∘ F``, and F is taken from the voxels, at
+quantiles that are 2.5 % apart. Fits of the same voxels with a little noise may differ in their
+components, these quantiles hardly do.
 """
 
 from __future__ import annotations
@@ -14,19 +19,22 @@ from dataclasses import replace
 import numpy as np
 
 from ndflow.density import GaussianMixture
-from ndflow.errors import InvalidValueError
+from ndflow.density.binning import QUANTILE_LEVELS
+from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.methods.base import DensityModel, Divergence, Method, Solution, TargetChoice
 from ndflow.options import Options
-from ndflow.population import TISSUES, TissueModel, Tissues, adapted_proportions
-from ndflow.population.tissues import tissues_from_components
-from ndflow.transport import tabulate
+from ndflow.population import TISSUES, TissueModel, Tissues, tissues_from_components
+from ndflow.population.proportions import estimated_proportions, tissue_intervals
+from ndflow.transport import align, tabulate
 from ndflow.transport.joint import joint_map
 from ndflow.transport.match import check_rules, components_by_rule
 from ndflow.transport.normalising_map import DETERMINED_RANGE, align_and_match, flow_map
+from ndflow.transport.tabulated import smooth_table
 from ndflow.values import FloatArray, plural
 
 EVIDENCE = 10.0  # of several channels, times that of one; chosen on the channels of two patients
 _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
+_APART = 1e-6  # of the range of a scan: quantiles that are closer are the same
 
 
 class DensityFlow(Method):
@@ -47,7 +55,11 @@ class DensityFlow(Method):
 
     def solve(self, source: DensityModel, target: DensityModel, options: Options) -> Solution:
         """Return the map along the flow."""
-        density, choice = target_rule(options).density(source, target)
+        rule = target_rule(options)
+        if rule.carries_voxels and not options.freeze:
+            affine = align(source.mixture, target.mixture)
+            return replace(carried(source, target), affine=affine)
+        density, choice = rule.density(source, target)
         return replace(_matched(source.mixture, density, options), target=choice)
 
     def options(self, options: Options) -> list[str]:
@@ -83,16 +95,40 @@ def _matched(source: GaussianMixture, target: GaussianMixture, options: Options)
     )
 
 
+_EVERY = 5  # quantiles, of those i/200
+_KNOTS = np.r_[0, np.arange(_EVERY - 1, QUANTILE_LEVELS.size, _EVERY), QUANTILE_LEVELS.size - 1]
+
+
+def carried(source: DensityModel, target: DensityModel) -> Solution:
+    """Return the map that takes the voxels of a scan to tissues in estimated proportions.
+
+    Parameters
+    ----------
+    source : the quantiles of the scan count, and what is known about scans like it.
+    target : the population, with its tissues.
+
+    Returns
+    -------
+    Solution
+        Without an alignment.
+    """
+    density, choice = _RULES["adaptive"].density(source, target)
+    x, y = source.distribution[_KNOTS], density.quantile(QUANTILE_LEVELS[_KNOTS])
+    rises = np.concatenate([[True], np.diff(x) > _APART * (x[-1] - x[0])])
+    x, y = x[rises], y[rises]
+    if x.size < 2:
+        raise DegenerateDataError(f"nearly all voxels used have the value {x[0]:g}")
+    slopes = np.gradient(y, x) if x.size > 2 else np.diff(y) / np.diff(x) * np.ones(2)
+    message = "carried the voxels to their quantiles in the target"
+    return Solution(smooth_table(x, y, slopes), None, message, target=choice)
+
+
 # ── targets ───────────────────────────────────────────────────────────────────────────────────────
 # What one scan is matched to: the average of a population, or its tissues in other proportions.
 #
 # People differ in how much CSF, GM and WM they have, scanners in how these look. A target with the
 # scan's own proportions lets the map correct the scanner only (`ndflow.population.tissue_model`).
 
-# How strongly proportions are held to those of the population, see `adapted_proportions`: more, as
-# long as the contrast of a scanner could be taken for proportions; less, once a site's map has
-# removed it.
-_STRONG, _WEAK = 3e-3, 3e-4
 _CLEARLY = 1.0  # by how many standard deviations of a tissue two of them differ
 
 
@@ -108,12 +144,12 @@ class TargetRule:
     needs_tissue_model : whether the population's tissues must be known; tissue probability maps
         are then used where there are any.
     needs_tissue_maps : whether each scan must have tissue probability maps.
-    adapts_sites : whether what a site is matched to depends on the tissues.
+    carries_voxels : whether the map is found from the voxels of a scan, see `carried`.
     """
 
     needs_tissue_model = False
     needs_tissue_maps = False
-    adapts_sites = False
+    carries_voxels = False
 
     def density(self, source: DensityModel, target: DensityModel) -> Chosen:
         """Return what a scan is matched to, and why; None where that needs no explanation.
@@ -123,16 +159,6 @@ class TargetRule:
         source, target : the scan, and the population.
         """
         return target.mixture, None
-
-    def site_density(self, site: GaussianMixture, target: DensityModel) -> GaussianMixture:
-        """Return what the average of a site is matched to: by default that of the population.
-
-        Parameters
-        ----------
-        site : the density of the site's reference.
-        target : the population.
-        """
-        return target.mixture
 
     def population_tissues(self, mixture: GaussianMixture, saved: Saved) -> TissueModel | None:
         """Return the tissues of a population, if the rule needs them.
@@ -165,31 +191,19 @@ class _FromMaps(TargetRule):
         raise InvalidValueError("holds no tissues from maps; leave out --proportions tissue")
 
 
-class _Mildest(TargetRule):
-    """The population's tissues, in the proportions that need the mildest map.
-
-    There is a prior of what is usual; where it makes no clear difference, the average is kept.
-    """
+class _Estimated(TargetRule):
+    """The population's tissues, in proportions estimated from the quantiles of the scan."""
 
     needs_tissue_model = True
-    adapts_sites = True
+    carries_voxels = True
 
     def density(self, source: DensityModel, target: DensityModel) -> Chosen:
         model = _tissue_model(target)
-        strength = _WEAK if source.through_site else _STRONG
-        found = adapted_proportions(source.mixture, model, prior_strength=strength)
-        if not found.clear:
-            why = f"no proportions make its map clearly milder (by {found.gain:.0%} at most)"
-            return target.mixture, _choice("average", model.mean, why, model)
-        why = f"the mildest map, {found.gain:.0%} milder than with the mean proportions"
-        chosen = found.proportions
-        return model.target(chosen), _choice("tissues", chosen, why, model)
-
-    def site_density(self, site: GaussianMixture, target: DensityModel) -> GaussianMixture:
-        if not isinstance(target.tissues, TissueModel):
-            return target.mixture
-        found = adapted_proportions(site, target.tissues, prior_strength=_STRONG)
-        return target.tissues.target(found.proportions)
+        found = estimated_proportions(source.distribution, model, source.variation)
+        why = f"its quantiles (contrast of scans like it: ± {source.variation.contrast:.0%})"
+        known = dict(zip(TISSUES, tissue_intervals(found, model).tolist(), strict=True))
+        choice = _choice("tissues", found.proportions, why, model)
+        return model.target(found.proportions), replace(choice, intervals=known)
 
     def population_tissues(self, mixture: GaussianMixture, saved: Saved) -> TissueModel:
         if isinstance(saved, TissueModel):
@@ -203,7 +217,7 @@ class _Mildest(TargetRule):
             ) from None
 
 
-_RULES = {"average": TargetRule(), "tissue": _FromMaps(), "adaptive": _Mildest()}
+_RULES = {"average": TargetRule(), "tissue": _FromMaps(), "adaptive": _Estimated()}
 
 
 def target_rule(options: Options) -> TargetRule:

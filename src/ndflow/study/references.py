@@ -32,6 +32,7 @@ from ndflow.image.subject import (
 from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
+from ndflow.population.proportions import OF_ANY, OF_SITE, variation_of
 from ndflow.study import weights as weighting
 from ndflow.study.checks import labeller_doubts, site_doubts
 from ndflow.study.plan import PROVENANCE, Study, reference_name
@@ -229,7 +230,7 @@ def make_references(
     common, ways = _with_tissues(study, ordered, models, common, sites, weights, not labellers)
     goal = in_units(_target(study, common), study.options)
     check_units(study.options, name=_OWN, model=goal)
-    goals = study.mode.goals(goal, ways, study.options)
+    goals = _with_variation(study, study.mode.goals(goal, ways, study.options), ordered, models)
     return References(common, sites, goals, study, tuple(read), weights, (*labellers, *unlike))
 
 
@@ -273,27 +274,43 @@ def _with_tissues(
 ) -> tuple[Reference, dict[str, SiteMap]]:
     """Return the common reference with tissues, if these are needed, and the maps of sites to it.
 
-    The tissues of scans are averaged through the maps of their sites. Where these in turn depend on
-    the tissues, both are found again. Tissue maps that differ by site are left out where the target
-    can do without: what they disagree about would be taken for a difference of people. Tissues
-    that an earlier run found in the same way are kept.
+    The tissues of scans are averaged through the maps of their sites. Tissue maps that differ by
+    site are left out where the target can do without: what they disagree about would be taken for
+    a difference of people. Tissues that an earlier run found in the same way are kept.
     """
     rule, scans = study.target_rule, weights.weighted(scans)
+    ways = _site_maps(study, sites, _plain_target(study, common))
     if study.given is not None or not rule.needs_tissue_model:
-        return common, _site_maps(study, sites, _target(study, common))
+        return common, ways
     mapped = any(isinstance(models[scan.name].tissues, Tissues) for scan in scans)
     if not mapped or not (rule.needs_tissue_maps or one_labeller):
         with error_about(_OWN):
             common = replace(common, tissues=rule.population_tissues(common.mixture, None))
-        return common, _site_maps(study, sites, _target(study, common))
-    ways = _site_maps(study, sites, _plain_target(study, common))
-    if common.tissues is not None and not (rule.adapts_sites and ways):
-        return common, ways
-    common = replace(common, tissues=_tissues(study, scans, models, common, ways, weights))
-    if rule.adapts_sites and ways:
-        ways = _site_maps(study, sites, _target(study, common))
+    elif common.tissues is None:
         common = replace(common, tissues=_tissues(study, scans, models, common, ways, weights))
     return common, ways
+
+
+def _with_variation(
+    study: Study, goals: Mapping[str | None, Goal], scans: Sequence[Subject], models: Models
+) -> dict[str | None, Goal]:
+    """Return goals that know how the scans of each differ beside people, where that counts.
+
+    Scans that go to a given reference by themselves must not depend on the others.
+    """
+    alone = study.given is not None and not study.mode.by_site
+    if alone or not (study.mode.per_scan and study.target_rule.carries_voxels):
+        return dict(goals)
+    found = dict(goals)
+    for site, goal in goals.items():
+        if (goal.site is not None) != study.mode.by_site:
+            continue
+        own = [scan for scan in scans if site is None or scan.site == site]
+        quantiles = [goal.on_the_way(models[scan.name]).distribution for scan in own]
+        usual = OF_ANY if goal.site is None else OF_SITE
+        tissues: TissueModel = goal.reference.tissues  # type: ignore[assignment]
+        found[site] = replace(goal, variation=variation_of(quantiles, tissues, usual))
+    return found
 
 
 def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> dict[str, SiteMap]:

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
+import numpy as np
+
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
@@ -149,8 +151,13 @@ class ScanModel(FileRecord):
     @property
     def model(self) -> DensityModel:
         """What a method knows about the scan."""
-        marginals = self.marginals or ()
-        return DensityModel(self.mixture, self.landmarks, self.tissues, marginals=marginals)
+        return DensityModel(
+            self.mixture,
+            self.landmarks,
+            self.tissues,
+            None if self.quantiles is None else np.array(self.quantiles),
+            marginals=self.marginals or (),
+        )
 
 
 @dataclass(frozen=True)
