@@ -226,6 +226,16 @@ def contrast_called(word: str) -> str:
     return _CONTRASTS.get(word.lower(), word)
 
 
+def other_by_name(path: str, channel: str) -> str | None:
+    """Return what an image shows by its name, if that is not what its channel is called.
+
+    >>> other_by_name("sub-01_FLAIR.nii", "T1w"), other_by_name("sub-01_FLAIR.nii", ANY_CHANNEL)
+    ('FLAIR', None)
+    """
+    shown, wanted = contrast_in_name(path), _CONTRASTS.get(channel.lower())
+    return shown if shown and wanted and shown != wanted else None
+
+
 def is_other_contrast(word: str) -> bool:
     """Tell whether a word, such as ``T2``, means images that are not T1w."""
     return _CONTRASTS.get(word.lower(), T1W) != T1W

@@ -38,7 +38,7 @@ from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options, PresetName, Step, chosen_options, documented
 from ndflow.subject import presets
 from ndflow.subject import target as targets
-from ndflow.subject.doubts import contrast_doubts, image_doubts, match_doubts
+from ndflow.subject.doubts import expected, image_doubts, match_doubts, range_doubts
 from ndflow.subject.fit import check_fit, fit_voxels
 from ndflow.subject.presets import Choices, PresetRecord
 from ndflow.subject.records import MapRecord, ScanModel, TargetRecord
@@ -445,6 +445,9 @@ def _match(
     for subject in subjects:
         check_maps(subject, options)
     target, options = targets.read_target(known or to, to_mask, options=options)
+    if len(target.channels) == 1:
+        for subject in subjects:
+            targets.check_contrast([subject], target.channels, target.name)
     return [Match(subject, target, options, preset) for subject in subjects]
 
 
@@ -513,9 +516,9 @@ def normalise_subject(
     wanted = [marginal(goal.mixture, place) for place in range(len(own))]
     images = [volume.path for volume in voxels.volumes]
     likes = [None if target.has_units else one for one in wanted]
-    about = map(image_doubts, images, target.channels, own, likes)
-    about_contrast = contrast_doubts(model.mask, target.channels[0])
-    doubts = [(*about_contrast, *one, *found) for one, found in zip(about, doubts, strict=True)]
+    shown = expected(subject.channels, target.channels)
+    about = map(image_doubts, images, shown, own, likes, [model.mask] * len(own))
+    doubts = [(*one, *found) for one, found in zip(about, doubts, strict=True)]
     record = MapRecord(
         solution.imap,
         command=command,
@@ -691,7 +694,12 @@ def apply_map(
         inputs=voxels.files | files,
         warnings=warnings,
     )
-    doubts = [() if inverse else image_doubts(one.path) for one in voxels.volumes]
+    doubts: Iterable[tuple[Doubt, ...]] = [()] * len(voxels.volumes)
+    if not inverse:
+        mask = selection(subject)["mask"]
+        masked = subject.has_brain_mask or mask == saved.setting("mask")
+        about = zip(voxels.volumes, range_doubts(saved, voxels, masked=masked), strict=True)
+        doubts = [(*image_doubts(volume.path), *odd) for volume, odd in about]
     return deliver_channels(
         subject,
         voxels,
