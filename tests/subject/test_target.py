@@ -15,6 +15,9 @@ import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.options import Options
+from ndflow.population import Tissues
+from ndflow.subject.records import ScanModel
+from ndflow.subject.reference import read_source
 from ndflow.subject.target import Target, check_contrast, check_units, in_units, read_target
 
 FIT = fitted(OTHER)
@@ -52,6 +55,20 @@ def test_a_target_comes_in_many_forms(
     files = [file.file for files in target.files.values() for file in files]
     assert files == ([str(given)] if form.startswith("path") else [])
     assert read(target) == target
+
+
+@pytest.mark.parametrize("place", ["mixture", "tissues"])
+def test_a_file_with_a_density_that_no_image_has_is_refused(tmp_path: Path, place: str) -> None:
+    far = FIT.mixture.transformed([[1.0]], [1e21])
+    tissues = Tissues((far, FIT.mixture, FIT.mixture), [0.2, 0.4, 0.4])
+    path = tmp_path / "far.json"
+    model = {"mixture": ScanModel(far), "tissues": ScanModel(FIT.mixture, tissues=tissues)}[place]
+    model.write(path)
+    with pytest.raises(FileError, match="which no image has") as refused:
+        read_source(Subject(path), options=Options())
+    assert refused.value.path == str(path)
+    with pytest.raises(FileError, match="which no image has"):
+        read(path)
 
 
 # What images are called by their user, their names, those of the target, and whether they fit.

@@ -26,7 +26,7 @@ from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.density.mixture import marginal
 from ndflow.errors import FileError
-from ndflow.files.model_files import outputs_of, read_model
+from ndflow.files.model_files import outputs_in
 from ndflow.files.outputs import stem
 from ndflow.image.mask_doubts import BESIDE, JUDGED, T1W_LEAST, T1W_RISE, MaskFigures
 from ndflow.image.subject import ANY_CHANNEL, T1W, contrast_called, other_by_name
@@ -152,11 +152,10 @@ def rise_of(share: float) -> str:
 def _has_made(record: Path, image: Path) -> bool:
     """Tell whether a record is that of the map that made an image, not of one that undid it."""
     try:
-        payload = read_model(record, "map").payload
+        undone = MapRecord.read(record).setting("inverse")
     except FileError:
         return False
-    undone = (payload.get("settings") or {}).get("inverse")
-    return not undone and image.absolute() in outputs_of(record, payload)
+    return not undone and image.absolute() in outputs_in(record)
 
 
 def reference_doubts(scans: int) -> tuple[Doubt, ...]:

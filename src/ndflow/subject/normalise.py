@@ -713,7 +713,8 @@ def apply_map(
 
 def _refuse_other_image(saved: MapRecord, name: str, subject: Subject, voxels: Voxels) -> None:
     """Refuse to undo a map in an image that it did not make, as far as its file tells."""
-    volume = voxels.volumes[subject.channels.index(saved.channel) if saved.channel else 0]
+    by_channel = dict(zip(subject.channels, voxels.volumes, strict=True))
+    volume = by_channel.get(saved.channel or "", voxels.volume)
     read = tuple(one.sha256 for one in volume.files)
     if read and saved.image and read != saved.image:
         cause = f"not the image that {name} made: its content is another"

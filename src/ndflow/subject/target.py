@@ -330,7 +330,7 @@ def target_of(model: DensityModel, averaged: bool, name: str, options: Options) 
 def for_method(target: Target, options: Options) -> Target:
     """Return a target with the parts that the method needs, and no others."""
     mixture = target.model.mixture
-    _refuse_absurd(target.name, mixture)
+    refuse_absurd(target.name, target.model)
     needed = DensityModel(mixture)
     if mixture.channels == 1:
         with error_about(target.name):
@@ -377,10 +377,12 @@ def check_units(
             )
 
 
-def _refuse_absurd(name: str, mixture: GaussianMixture) -> None:
-    """Refuse a density with which doubles cannot calculate."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        means, sds = np.abs(mixture.mean()), np.sqrt(np.diagonal(mixture.covariance()))
+def refuse_absurd(name: str, model: DensityModel) -> None:
+    """Refuse densities of a scan and its tissues with which doubles cannot calculate."""
+    densities = (model.mixture, *(model.tissues.densities if model.tissues else ()))
+    means = np.concatenate([np.abs(one.means).ravel() for one in densities])
+    precisions = [np.diagonal(one.precisions, axis1=1, axis2=2).ravel() for one in densities]
+    sds = 1 / np.sqrt(np.concatenate(precisions))
     for mean, sd in zip(means.tolist(), sds.tolist(), strict=True):
         if not (_LEAST < sd < _MOST and mean < _MOST and sd > _SHARPEST * mean):
             cause = f"a density of mean {mean:g} and standard deviation {sd:g}, which no image has"
