@@ -1,6 +1,7 @@
 """Studies of several channels, each by itself or together."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -138,8 +139,14 @@ def test_channels_are_prepared_with_one_mask_and_then_normalised_together(
 ) -> None:
     out, again = tmp_path / "out", tmp_path / "again"
     words = ("--prepare", "--no-bias-field", "--tissues", "none")
+    rows = read_tsv(table)
+    rows[0]["FLAIR"] = "1_ADC.nii.gz"  # which is lost when images are prepared
+    shutil.copy(table.with_name("1_FLAIR.nii.gz"), table.with_name("1_ADC.nii.gz"))
+    table = write_tsv(table.with_name("named.tsv"), rows)
     with without_workers():
-        assert run("cohort", table, out, *JOINT, *words).code == 0
+        ran = run("cohort", table, out, *JOINT, *words)
+    assert ran.code == 0
+    assert "other contrast: 1 of 2 scans (s1)" in ran.err
     for row in read_tsv(out / "scans.tsv"):
         assert row["image"].startswith("prepared/sub-")
         assert row["mask"].startswith("prepared/sub-")

@@ -1,6 +1,7 @@
 """``ndflow normalise``, ``apply``, ``fit`` and ``reference``: what is typed reaches the results."""
 
 import hashlib
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -249,6 +250,11 @@ def test_any_of_the_sidecars_undoes_a_joint_map(run: Run, subject: Desk, tmp_pat
         for file in subject.files.values():
             original = voxels_of(file)
             assert np.abs(voxels_of(own / file.name) - original).max() < 5e-3 * original.std()
+    record = {**read_json(sidecar), "channel": "PD"}
+    del record["checksum"]
+    sidecar.write_text(json.dumps(record), "utf-8")
+    ran = run("apply", *words(results), "--map", sidecar, "--inverse", "-o", tmp_path / "none")
+    assert "not the image that" in ran.errors[0]
 
 
 @pytest.mark.parametrize("outside", [None, "zero", "keep", "map"])

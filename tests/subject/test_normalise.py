@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
@@ -117,6 +118,27 @@ def test_a_map_takes_an_image_there_and_back() -> None:
     assert np.abs(back - SCAN).max() < 1e-6
     again = ndflow.apply(SCAN, there.imap, dtype="float64").image
     assert np.array_equal(again, there.image)
+
+
+def test_voxels_beyond_the_scan_of_a_map_are_doubted() -> None:
+    def kinds(image: Any, imap: Any, mask: Any = None, **options: Any) -> list[str]:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "map.json"
+            imap.write(path)
+            return [one.kind for one in ndflow.apply(image, path, mask=mask, **options).doubts]
+
+    beyond, masked = ["beyond the map"], ndflow.normalise(SCAN, TARGET, mask=INSIDE)
+    alone = MapRecord(RESULT.imap)
+    around = SCAN + 10 * ~INSIDE  # air, without a mask
+    for record in (RESULT.record, masked.record, alone):
+        assert kinds(SCAN, record) == []
+        assert kinds(2 * SCAN, record) == beyond
+        assert kinds(SCAN // 4, record, INSIDE) == beyond
+    assert kinds(around, masked.record) == []
+    assert kinds(around, masked.record, INSIDE) == []
+    assert kinds(SCAN // 8, masked.record) == beyond
+    assert kinds(around, RESULT.record) == beyond
+    assert kinds(2 * SCAN, RESULT.record, inverse=True, other_image=True) == []
 
 
 # ── results ──────────────────────────────────────────────────────────────────────────────────────

@@ -82,6 +82,7 @@ from ndflow.study.bids_names import Entities
 from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.study.table import alike
+from ndflow.subject.doubts import image_doubts
 from ndflow.subject.records import FileRecord
 from ndflow.subject.voxels import error_about, read_map, read_voxels
 from ndflow.values import JSON, Doubt, listed, plural
@@ -287,6 +288,7 @@ class PrepareStep(Step):
         given = _read_raw(scan, steps, self.study.options.max_bytes)
         found = _prepare(given, steps)
         anchor = found[given.anchor]
+        odd = (image_doubts(str(path), name) for name, path in scan.images.items())
         key = self.key(scan, contents(given.files))
         about = {"SkullStripped": steps["mask"] == "nonzero", **scan.output.metadata}
         with ExitStack() as pending:
@@ -307,7 +309,7 @@ class PrepareStep(Step):
                 outputs=relative_outputs(record, write.written),
                 seconds=round(time.perf_counter() - begun, 2),
                 warnings=given.warnings,
-                doubts=preparation_doubts(anchor.measures),
+                doubts=(*sum(odd, ()), *preparation_doubts(anchor.measures)),
                 fingerprint=key.fingerprint,
             )
             start = f"{record.name.partition('_')[0]}_"  # others are not of this subject

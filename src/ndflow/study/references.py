@@ -122,7 +122,7 @@ def compare_scans(
     if study.partial:  # whose reference was given: each scan by itself, whatever others are there
         made, odd = make_references(study, [], {}), dict[str, tuple[Doubt, ...]]()
         for scan in scans:
-            odd |= odd_scans([scan], fits, made.common.mixture)
+            odd |= odd_scans([scan], fits, made.common.mixture, made.common.channel_names)
         progress.step("references", Outcome("references", None))
         return made._replace(scans=scans, fits=fits, odd=odd)
     models = {name: fit.model for name, fit in fits.items()}
@@ -162,8 +162,7 @@ def check_references(study: Study) -> None:
         return
     given = read_reference(study.given, study.channels)[0]
     check_units(options, name=study.given, model=in_units(_target(study, given), options))
-    if ANY_CHANNEL not in (*study.channels, *given.channel_names):
-        target.check_channels(study.channels, given.channel_names, study.given)
+    target.check_contrast(study.scans, given.channel_names, study.given)
 
 
 def make_references(
