@@ -95,11 +95,11 @@ def test_options_reach_the_result_and_its_record(run: Run, scan: Path, target: P
     output = scan.with_name("out.nii.gz")
     command = ("normalise", scan, "--to", target, "-o", output, "--force")
     assert run(*command).well
-    plain = output.read_bytes()
+    plain = sha256(output)
     for name, (options, recorded) in OPTIONS.items():
         assert run(*command, *options.split()).code == 0, name
         assert record_of(output)["settings"][name] == recorded
-        same = output.read_bytes() == plain
+        same = sha256(output) == plain
         assert same == (name == "solver")  # which computes the same map in another way
 
 

@@ -22,7 +22,7 @@ from ndflow.study.manifest import (
 from ndflow.study.plan import PROVENANCE, REPORT, SCANS, Study
 from ndflow.study.run import Asked, assemble, check_study, run_study
 from ndflow.study.scan_steps import NormaliseStep
-from ndflow.study.table import named, read_table, write_study_scans
+from ndflow.study.table import named, read_table, study_scans
 from ndflow.study.tasks import Failure
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import StudyRecord
@@ -62,14 +62,13 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_results_of_other_scans_is_refused(tmp_path: Path) -> None:
-    StudyRecord(settings=SETTINGS, channels=("T1w",), outputs={SCANS: ""}).write(
-        tmp_path / PROVENANCE
-    )
     for scan in scans("b", "c"):
         image = Study(tmp_path, [scan]).paths(scan).image
         image.parent.mkdir(exist_ok=True)
         image.touch()
-    write_study_scans(tmp_path / SCANS, scans("a", "b", "c"))
+    (tmp_path / SCANS).write_bytes(study_scans(tmp_path, scans("a", "b", "c")))
+    listed = {SCANS: sha256(tmp_path / SCANS)}
+    StudyRecord(settings=SETTINGS, channels=("T1w",), outputs=listed).write(tmp_path / PROVENANCE)
     check_place(Study(tmp_path, scans("c", "b", "a", "d")), [])
     check_place(Study(tmp_path, scans("c", "b")), [])  # the other has failed
     assert "2 scans not listed in this study, such as b" in refused(Study(tmp_path, scans("a")))
@@ -147,7 +146,7 @@ def test_only_a_report_of_ours_is_removed_or_replaced(tmp_path: Path) -> None:
     StudyRecord(settings={}, outputs={REPORT: sha256(page)}).write(tmp_path / PROVENANCE)
     check_page(page)
     page.write_text("edited")
-    with pytest.raises(FileError, match=r"edited.*--force"):
+    with pytest.raises(FileError, match=r"changed since.*--force"):
         check_page(page)
     check_page(page, force=True)
     remove_unchanged(tmp_path, [page.name])
