@@ -79,7 +79,7 @@ def check_evaluation(folder: Path, *, force: bool) -> None:
         raise InvalidValueError(f"an evaluation needs {missing[0]}; try {installing('evaluate')}")
     if not force and folder.is_dir() and any(folder.iterdir()):
         raise FileError(folder, "not empty", "choose another folder, or --force to write there")
-    _former(folder)
+    refuse_links(folder, _former(folder))
 
 
 def _write(
@@ -134,10 +134,12 @@ def add_table(
 
 def _former(folder: Path) -> list[Path]:
     """Return the files of an earlier evaluation in a folder."""
-    if not (folder / EVALUATION_RECORD).exists():
+    record = folder / EVALUATION_RECORD
+    refuse_links(folder, [record])
+    if not record.exists():
         return []
     try:
-        read = EvaluationRecord.read(folder / EVALUATION_RECORD)
+        read = EvaluationRecord.read(record)
     except FileError as error:
         raise FileError(error.path, error.cause, _ELSEWHERE) from None
     return [folder / name for name in read.outputs]

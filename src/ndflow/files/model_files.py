@@ -284,10 +284,10 @@ def _beside(folder: Path, name: str) -> Path:
 
 
 def not_ours(record: Path, paths: Iterable[Path]) -> list[Path]:
-    """Return those of some files that are there, but not as the record lists them."""
+    """Return those of some files that are there, but not as the record lists them; and links."""
     there = [path for path in paths if os.path.lexists(path)]
     listed = outputs_in(record) if there else {}
-    return [path for path in there if listed.get(path.absolute(), "") != hash_of(path)]
+    return [p for p in there if p.is_symlink() or listed.get(p.absolute()) != hash_of(p)]
 
 
 def refuse_others(record: Path, paths: Iterable[Path], *, force: bool = False) -> None:

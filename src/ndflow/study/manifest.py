@@ -181,7 +181,7 @@ def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Fail
         for record in step.records(scan):
             with suppress(OSError, FileError):
                 files = outputs_of(record, read_model(record, sealed=True).payload)
-                if not not_ours(record, files):  # nor if it is damaged
+                if not (record.is_symlink() or not_ours(record, files)):  # nor if it is damaged
                     for path in (*(own & {*files}), record):  # that at last
                         path.unlink(missing_ok=True)
 
