@@ -74,6 +74,11 @@ def test_scans_have_a_report_of_their_own(
     refused = run(*command[:5], tmp_path / "new.nii.gz", *command[6:])
     assert (refused.code, str(report) in refused.err) == (2, True)
     assert not (tmp_path / "new.nii.gz").exists()
+    assert run(*command, "--force").well
+    report.write_text("<p>mine</p>")
+    refused = run(*command, "--force")
+    assert (refused.code, str(report) in refused.err) == (2, True)
+    assert report.read_text() == "<p>mine</p>"
     assert run(*command, "--joint").code == 2
 
 

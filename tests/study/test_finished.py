@@ -59,6 +59,8 @@ def test_what_is_no_finished_study_is_refused(copied: Path) -> None:
 
     assert "stopped" in refused(finished=False)
     assert "damaged" in refused(finished=True, settings=record["settings"] | {"method": "magic"})
+    (copied / "scans.tsv").write_bytes((copied / "scans.tsv").read_bytes() + b"\n")
+    assert "scans.tsv: changed since the study was run" in refused()
 
 
 def test_the_fingerprint_of_results_changes_with_any_of_them(study: Runs, copied: Path) -> None:

@@ -325,7 +325,7 @@ class _Run:
     prepared : how the preparation ended that came first.
     passes : what came of each step, by its name.
     references : what scans are brought to.
-    table : the list of scans that the user gave, as it was when the run began.
+    table : the list of scans or participants, as it was when the run began.
     listed : the files at the top of the folder that are ours, and their hashes.
     written : those of them that this run has written.
     """

@@ -55,7 +55,7 @@ class Listing:
     subjects : as they were listed.
     source : what messages call the list.
     root : the folder that the sources of results are relative to.
-    table : the file of the list, if it is one.
+    table : the file of the list, or of the participants of a dataset, if there is one.
     unused : columns that are not used, and why not.
     skipped : how many images are not scans, by reason.
     warnings : for the user.

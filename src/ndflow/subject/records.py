@@ -283,7 +283,7 @@ class StudyRecord(FileRecord):
     balance : what the weights of each site achieve, if scans are weighted.
     agreement : how far tissues lie apart between scans, where tissue maps were used.
     made_from : the hash of all that the references were made from; None in older studies.
-    table : the list of scans that the user gave, if it is a file.
+    table : the list of scans that the user gave, or of participants, if there was one.
     """
 
     kind: ClassVar[str] = "study"
