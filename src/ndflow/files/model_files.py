@@ -10,7 +10,7 @@ A model that is the record of a result has ``outputs``: the files that were made
 paths relative to the record, and the SHA-256 of each. It is written when its files are complete,
 and before they get their names. So whenever a run is killed, every file that has its name is
 listed; a file that is not listed, or whose content is another, belongs to somebody else, who may
-have edited it, and is never replaced without being asked.
+have edited it, and is never replaced without being asked. Nor is a symbolic link.
 """
 
 from __future__ import annotations

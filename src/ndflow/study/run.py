@@ -375,8 +375,10 @@ class _Run:
         if study.partial:
             return
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            scans = table.study_scans(folder, study.scans, study.within)
-            self.write(study, {} if study.preparing is not None else {SCANS: scans})
+            files = {}
+            if study.preparing is None:
+                files[SCANS] = table.study_scans(folder, study.scans, study.within)
+            self.write(study, files)
 
     def finish(self) -> Summary:
         """Write down how a study, a preparation, or the part of some participants ended."""
