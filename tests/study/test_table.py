@@ -8,7 +8,7 @@ import pytest
 
 from ndflow.errors import FileError
 from ndflow.image.subject import Subject, TissueMaps
-from ndflow.study.table import Listing, named, read_study_scans, read_table, write_study_scans
+from ndflow.study.table import Listing, named, read_study_scans, read_table, study_scans
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -143,6 +143,6 @@ def test_the_scans_of_a_study_read_back(tmp_path: Path, text: str, shown: str, u
     assert [*listing.unused] == unused.split()
     scans = named(listing.subjects)
     assert all(scan.covariates and scan.channels == tuple(shown.split()) for scan in scans)
-    write_study_scans(tmp_path / "scans.tsv", scans)
+    (tmp_path / "scans.tsv").write_bytes(study_scans(tmp_path, scans))
     read = read_study_scans(tmp_path / "scans.tsv", shown.split())
     assert [replace(one, origin="") for one in read] == [replace(one, origin="") for one in scans]

@@ -50,7 +50,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.model_files import list_outputs, outputs_in, relative_outputs, write_pending
 from ndflow.files.outputs import sidecar_of, stem
 from ndflow.files.stream import FileHash, Hashes, all_files, contents
-from ndflow.files.tables import write_table
+from ndflow.files.tables import table_bytes
 from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, same_grid
 from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import (
@@ -677,23 +677,23 @@ def _label(name: str) -> str:
 Row = Mapping[str, str | None]
 
 
-def write_tables(study: Study, scans: Sequence[Subject]) -> list[str]:
-    """Write all tables about scans that were prepared, and return their names."""
+def tables(study: Study, scans: Sequence[Subject]) -> dict[str, bytes]:
+    """Return all tables about scans that were prepared, by the names of their files."""
     step = PrepareStep.of(study)
     more = sorted({name for scan in scans for name in scan.covariates})
     images = study.channels if len(study.channels) > 1 else ("image",)
     columns = ("subject", "site", *images, "mask", "csf", "gm", "wm", "lesion", *more)
-    tables: dict[str, tuple[Sequence[str], list[Row]]] = {
+    made: dict[str, tuple[Sequence[str], list[Row]]] = {
         STUDY: (columns, [_listed(study, step.prepared(scan), images) for scan in scans]),
         MEASURES: (_MEASURED, [_measured(step, scan) for scan in scans]),
     }
     if step.preparing.resolution is not None:
         copies = [step.prepared(scan, copy=True) for scan in scans]
-        tables[ALIGNED] = (columns, [_listed(study, copy, images) for copy in copies])
-    for name, (names, rows) in tables.items():
-        cells = ([row.get(column) for column in names] for row in rows)
-        write_table(study.folder / name, names, cells)
-    return [*tables]
+        made[ALIGNED] = (columns, [_listed(study, copy, images) for copy in copies])
+    return {
+        name: table_bytes(names, ([row.get(column) for column in names] for row in rows))
+        for name, (names, rows) in made.items()
+    }
 
 
 def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:

@@ -306,27 +306,16 @@ def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> 
     }
 
 
-def write_references(folder: Path, references: References) -> list[str]:
-    """Write the references and the maps of sites; remove maps left by a run in another mode.
-
-    Returns
-    -------
-    list of str
-        The names of the files.
-    """
-    names = [reference_name(None)]
-    ReferenceModel(references.common).write_if_changed(folder / names[0])
+def reference_files(references: References) -> dict[str, bytes]:
+    """Return the references and the maps of sites, by the names of their files."""
+    files = {reference_name(None): ReferenceModel(references.common).content()}
     for site, reference in references.sites.items():
-        names.append(reference_name(site))
-        ReferenceModel(reference).write_if_changed(folder / names[-1])
-        name = reference_name(site, "map")
+        files[reference_name(site)] = ReferenceModel(reference).content()
         goal = references.goals.get(site)
-        if goal is None or goal.site is None:
-            (folder / name).unlink(missing_ok=True)
-        else:
-            names.append(name)
-            MapRecord(goal.site.solution.imap).write_if_changed(folder / name)
-    return names
+        if goal is not None and goal.site is not None:
+            imap = goal.site.solution.imap
+            files[reference_name(site, "map")] = MapRecord(imap).content()
+    return files
 
 
 def read_reference(path: str, channels: Sequence[str]) -> tuple[Reference, FileHash]:
