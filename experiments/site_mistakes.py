@@ -3,19 +3,18 @@
     python experiments/site_mistakes.py COHORT [STUDY ...]
 
 COHORT is a BIDS folder of brains with masks and tissue maps. Twelve scans of each site chose the
-bounds, the others did not. Each mistake is made at one of one, two and three sites. Right sites are
+bounds, the others none. Each mistake is made at one of one, two and three sites. Right sites are
 those of the cohort as it is, also in draws of a few scans; of finished STUDIES, such as the demo;
 and of simulated worlds (``benchmarks/worlds.py``), of which those with even seeds chose the bounds.
-Only figures of masks and means of tissues are computed, and no image is written.
+Only figures of masks and tissues are computed, and no image is written.
 """
 
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import nibabel
 import numpy as np
@@ -31,11 +30,12 @@ from ndflow.options import Options
 from ndflow.population import Tissues
 from ndflow.preparation.registration import load_anatomy
 from ndflow.study.finished import read_finished
-from ndflow.study.site_checks import orders_in_doubt, sites_in_doubt
+from ndflow.study.site_checks import sites_in_doubt
 from ndflow.subject.records import ScanModel
 from ndflow.subject.voxels import read_voxels
 
 CHOSE, DRAWS, WORLDS = 12, 100, 32  # scans of a site, draws of a few scans, worlds of each half
+APART = 0.1  # of the voxels around brains: masks of a world that differ by more are wrong
 Models = Mapping[str, ScanModel]  # by the name of the scan, which begins with its site
 
 
@@ -48,71 +48,36 @@ class Scan(NamedTuple):
     affine: np.ndarray
 
 
-# ── mistakes ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def grey_brightest(s: Scan) -> np.ndarray:
-    """Return CSF < WM < GM, as in FLAIR."""
-    c, g, w = (np.median(s.image[s.mask & (one > 0.5)]) for one in s.maps)
-    return np.interp(s.image, [0, c, g, w, 2 * w - g], [0, 30, 100, 80, 60]).astype(np.int16)
-
-
-def shaded(s: Scan) -> np.ndarray:
+def shaded(s: Scan) -> dict[str, Any]:
     x, y, z = (np.linspace(-1, 1, n) for n in s.image.shape)
     field = 1 + 0.3 * y[:, None] + 0.2 * (z - x[:, None, None] ** 2)
-    return np.rint(s.image * field).astype(np.int16)
+    return {"image": np.rint(s.image * field).astype(np.int16)}
 
 
-def overflown(s: Scan) -> np.ndarray:
+def overflown(s: Scan) -> dict[str, Any]:
     factor = 2**15 / np.percentile(s.image[s.mask], 90)
-    return np.rint(s.image * factor).astype(np.int32).astype(np.int16)
+    return {"image": np.rint(s.image * factor).astype(np.int32).astype(np.int16)}
 
 
-def without_cerebellum(s: Scan) -> Scan:
-    low = np.flatnonzero(s.mask.any(axis=(0, 1)))[0] + 18
-    image, mask = s.image[..., low:], s.mask[..., low:]
-    return s._replace(image=image, mask=mask, maps=s.maps[..., low:])
+def without_cerebellum(s: Scan) -> dict[str, Any]:
+    low = np.flatnonzero(s.mask.any(axis=(0, 1)))[0] + 18  # 36 mm
+    return {"image": s.image[..., low:], "mask": s.mask[..., low:], "maps": s.maps[..., low:]}
 
 
-MISTAKES: dict[str, tuple[str, Callable[[Scan], Scan]]] = {
-    "inverted": ("inverted contrast", lambda s: s._replace(image=s.image.max() - s.image)),
-    "negated": ("inverted contrast", lambda s: s._replace(image=-s.image)),
-    "GM brightest, as in FLAIR": (
-        "other contrast",
-        lambda s: s._replace(image=grey_brightest(s)),
-    ),
-    "masks of GM and WM": (
-        "masks without CSF",
-        lambda s: s._replace(mask=s.maps[1:].sum(axis=0) > 0.5),
-    ),
-    "masks one voxel too small": (
-        "mask too small",
-        lambda s: s._replace(mask=ndimage.binary_erosion(s.mask)),
-    ),
-    "masks one voxel too wide": (
-        "mask too wide",
-        lambda s: s._replace(mask=ndimage.binary_dilation(s.mask)),
-    ),
-    "masks flipped": ("mask flipped", lambda s: s._replace(mask=s.mask[::-1])),
+MISTAKES: dict[str, tuple[str, Callable[[Scan], dict[str, Any]]]] = {
+    "inverted": ("inverted contrast", lambda s: {"image": s.image.max() - s.image}),
+    "negated": ("inverted contrast", lambda s: {"image": -s.image}),
+    "masks of GM and WM": ("masks without CSF", lambda s: {"mask": s.maps[1:].sum(axis=0) > 0.5}),
+    "masks eroded": ("mask too small", lambda s: {"mask": ndimage.binary_erosion(s.mask)}),
+    "masks dilated": ("mask too wide", lambda s: {"mask": ndimage.binary_dilation(s.mask)}),
+    "masks flipped": ("mask flipped", lambda s: {"mask": s.mask[::-1]}),
     "cerebellum missing": ("brain cut off", without_cerebellum),
-    "shading": ("shading", lambda s: s._replace(image=shaded(s))),
-    "int16 overflow": ("integer overflow", lambda s: s._replace(image=overflown(s))),
-    "maps of GM and WM exchanged": (
-        "tissue maps exchanged",
-        lambda s: s._replace(maps=s.maps[[0, 2, 1]]),
-    ),
-    "maps of CSF and GM exchanged": (
-        "tissue maps exchanged",
-        lambda s: s._replace(maps=s.maps[[1, 0, 2]]),
-    ),
+    "shading": ("shading", shaded),
+    "int16 overflow": ("integer overflow", overflown),
+    "GM and WM exchanged": ("tissue maps exchanged", lambda s: {"maps": s.maps[[0, 2, 1]]}),
+    "CSF and GM exchanged": ("tissue maps exchanged", lambda s: {"maps": s.maps[[1, 0, 2]]}),
+    "maps flipped": ("tissue maps misplaced", lambda s: {"maps": s.maps[:, ::-1]}),
 }
-
-
-# ── what is known about scans ─────────────────────────────────────────────────────────────────────
-
-
-def site_of(name: str) -> str:
-    return name.rstrip("0123456789")
 
 
 def read_cohort(folder: Path) -> dict[str, Scan]:
@@ -127,108 +92,109 @@ def read_cohort(folder: Path) -> dict[str, Scan]:
 
 
 def model(scan: Scan) -> ScanModel:
-    image, mask = (
-        nibabel.Nifti1Image(one, scan.affine) for one in (scan.image, scan.mask.astype("u1"))
-    )
-    voxels = read_voxels(Subject(image, mask), max_bytes=Options.max_bytes)
-    values, shares = scan.image[scan.mask].astype(float), scan.maps[:, scan.mask]
-    densities = []
+    files = (nibabel.Nifti1Image(one, scan.affine) for one in (scan.image, scan.mask.astype("u1")))
+    voxels = read_voxels(Subject(*files), max_bytes=Options.max_bytes)
+    values, shares, densities = scan.image[scan.mask].astype(float), scan.maps[:, scan.mask], []
     for share in shares:
         mean = np.average(values, weights=share)
-        variance = np.average((values - mean) ** 2, weights=share)
-        densities.append(GaussianMixture([1.0], [mean], [1 / variance]))
+        precision = 1 / np.average((values - mean) ** 2, weights=share)
+        densities.append(GaussianMixture([1.0], [mean], [precision]))
     tissues = Tissues(tuple(densities), shares.sum(axis=1) / shares.sum())
-    return ScanModel(densities[0], tissues=tissues, mask=measure_mask(voxels.volume, voxels.inside))
+    figures = measure_mask(voxels.volume, voxels.inside)
+    return ScanModel(densities[0], tissues=tissues, mask=figures)
 
 
-def named(models: Models, *, t1w: bool = True) -> dict[str, list[str]]:
-    """Return the kinds of doubt about each site that is in doubt."""
-    scans = [Subject("", site=site_of(name), name=name) for name in models]
-    found: dict[str, list[str]] = {}
-    for doubt in (
-        *sites_in_doubt(scans, models, t1w=t1w),
-        *orders_in_doubt(scans, models, t1w=t1w),
-    ):
-        found.setdefault(doubt.text.split()[1].rstrip(","), []).append(doubt.kind)
-    return found
-
-
-# ── tables ────────────────────────────────────────────────────────────────────────────────────────
+def site_of(name: str) -> str:
+    return name.rstrip("0123456789")
 
 
 def of_sites(models: Models, *sites: str) -> Models:
     return {name: one for name, one in models.items() if site_of(name) in sites}
 
 
+def named(models: Models, *, t1w: bool = True) -> list[tuple[str, str]]:
+    """Return site and kind of each doubt."""
+    scans = [Subject("", site=site_of(name), name=name) for name in models]
+    found = sites_in_doubt(scans, models, t1w=t1w)
+    return [(doubt.text.split()[1].rstrip(","), doubt.kind) for doubt in found]
+
+
 def detected(right: Models, wrong: Mapping[str, Models], *, t1w: bool) -> None:
     """Print in how many studies the wrong site is named as it should be, and no other."""
     sites = sorted({*map(site_of, right)})
     for mistake, (kind, _) in MISTAKES.items():
-        counts, else_said = [], Counter[str]()
+        counts, others = [], list[str]()
         for count in (1, 2, 3):
             pairs = [(some, site) for some in combinations(sites, count) for site in some]
-            found = [
-                named({**of_sites(right, *some), **of_sites(wrong[mistake], site)}, t1w=t1w)
-                for some, site in pairs
-            ]
-            good = [said == {site: [kind]} for said, (_, site) in zip(found, pairs, strict=True)]
-            counts.append(f"{sum(good):2d} of {len(good)}")
-            for said, (some, site), well in zip(found, pairs, good, strict=True):
-                else_said[f"  {site} of {some}: {said}"] += not well
-        print(f"{mistake:30s}{'   '.join(counts)}", *+else_said, sep="\n")
+            missed = len(others)
+            for some, site in pairs:
+                study = {**of_sites(right, *some), **of_sites(wrong[mistake], site)}
+                if (found := named(study, t1w=t1w)) != [(site, kind)]:
+                    others.append(f"  {site} of {count}: {found or 'nothing'}")
+            counts.append(f"{len(pairs) - len(others) + missed} of {len(pairs)}")
+        print(f"{mistake:22s}", "  ".join(counts), *(f"\n{line}" for line in others))
 
 
 def false_alarms(title: str, models: Models) -> None:
-    """Print which sites are named of a study, its pairs of sites, single sites, and draws of few."""
+    """Print which sites of a study are named: single ones, pairs, and all; also of few scans."""
     sites, generator = sorted({*map(site_of, models)}), np.random.default_rng(0)
     for few in (None, 12, 6, 3):
-        alarms, judged = Counter[str](), 0
-        for some in (s for n in (1, 2, 3) for s in combinations(sites, n)):
+        alarms, judged = Counter[tuple[str, str]](), 0
+        for some in (some for n in range(1, len(sites) + 1) for some in combinations(sites, n)):
             for _ in range(DRAWS if few else 1):
                 own = [[name for name in models if site_of(name) == site] for site in some]
-                drawn = [generator.permutation(names)[:few] for names in own]
-                said = named({name: models[name] for names in drawn for name in names})
-                alarms.update(f"{site} {kinds}" for site, kinds in said.items())
+                drawn = [name for names in own for name in generator.permutation(names)[:few]]
+                alarms.update(named({name: models[name] for name in drawn}))
                 judged += len(some)
-        print(f"{title}, {few or 'all'} scans: {alarms.total()} of {judged} sites", *alarms.items())
+        print(f"{title}, {few or 'all'} scans: {alarms.total()} of {judged} sites", dict(alarms))
 
 
-def worlds(seeds: Iterable[int]) -> None:
+def in_worlds(seeds: Iterable[int]) -> None:
+    """Print how many sites of worlds are named, and of how many masks are right and wrong."""
     anatomy = load_anatomy()
-    grid, judged, alarms = world_grid(anatomy), 0, Counter[str]()
+    grid, judged, alarms = world_grid(anatomy), Counter[bool](), Counter[bool]()
     for seed in seeds:
-        models = {}
-        for one in draw_world(seed, anatomy, grid).scans:
+        world, models = draw_world(seed, anatomy, grid), {}
+        for one in world.scans:
             image, mask = np.zeros(grid.shape, np.int16), np.zeros(grid.shape, bool)
             maps, place = np.zeros((3, *grid.shape)), tuple(one.voxels.T)
             image[place], mask[place], maps[:, *place] = np.rint(one.values), True, one.tissues.T
             models[one.name] = model(Scan(image, mask, maps, grid.affine))
-        alarms.update(f"{seed} {site} {kinds}" for site, kinds in named(models).items())
-        judged += len({*map(site_of, models)})
-    print(f"worlds {seeds}: {alarms.total()} of {judged} sites", *alarms)
+        said = dict(named(models))
+        for site in world.sites:
+            others = [other.rim for other in world.sites if other is not site]
+            wrong = bool(abs(site.rim - np.median(others)) > APART)
+            judged[wrong] += 1
+            alarms[wrong] += site.name in said
+            if site.name in said:
+                print(
+                    f"  world {seed}: {site.name}, {said[site.name]}, rim {site.rim:.2f}, {others}"
+                )
+    for wrong in (False, True):
+        print(f"{seeds}, masks {wrong=}: {alarms[wrong]} of {judged[wrong]} sites")
 
 
 def main(cohort: Path, *studies: str) -> None:
     scans = read_cohort(cohort)
     right = {name: model(scan) for name, scan in scans.items()}
     wrong = {
-        mistake: {name: model(make(scan)) for name, scan in scans.items()}
+        mistake: {name: model(scan._replace(**make(scan))) for name, scan in scans.items()}
         for mistake, (_, make) in MISTAKES.items()
     }
-    chose = {name for name in right if int(name.lstrip("HNSKUCLA")) <= CHOSE}
-    for title, names in (("Twelve scans of each site", chose), ("The others", {*right} - chose)):
+    chose = {name for name in right if int(name.removeprefix(site_of(name))) <= CHOSE}
+    for title, names in (("twelve scans of each site", chose), ("the others", {*right} - chose)):
         some = {mistake: {name: own[name] for name in names} for mistake, own in wrong.items()}
         for t1w in (True, False):
-            print(f"\n{title}, {'known to be T1w' if t1w else 'of unknown contrast'}")
+            print(f"\nOf {title}, {'known to be T1w' if t1w else 'of unknown contrast'}")
             detected({name: right[name] for name in sorted(names)}, some, t1w=t1w)
     print()
     false_alarms("The cohort", right)
-    for study in read_finished(studies):
-        fits = [ScanModel.read(study.study.model(scan)) for scan in study.study.scans]
-        scans_of = zip(study.study.scans, fits, strict=True)
-        false_alarms(study.name, {f"{scan.site}{n}": fit for n, (scan, fit) in enumerate(scans_of)})
-    worlds(range(0, 2 * WORLDS, 2))
-    worlds(range(65, 65 + 2 * WORLDS, 2))
+    for run in read_finished(studies):
+        fits = [ScanModel.read(run.study.model(scan)) for scan in run.study.scans]
+        places = (f"{scan.site}{n}" for n, scan in enumerate(run.study.scans))
+        false_alarms(run.name, dict(zip(places, fits, strict=True)))
+    in_worlds(range(0, 2 * WORLDS, 2))
+    in_worlds(range(65, 65 + 2 * WORLDS, 2))
 
 
 if __name__ == "__main__":

@@ -217,7 +217,7 @@ def test_what_is_wrong_with_a_site_is_said_once() -> None:
         "inverted contrast"
     ]
     found = sites_in_doubt(scans, models, t1w=False)
-    with pytest.raises(InvalidValueError, match=r"At A.*At B"):  # which of them, nobody knows
+    with pytest.raises(InvalidValueError, match=r"at A.*at B"):  # which of them, nobody knows
         refuse_inverted(found)
 
 

@@ -223,8 +223,8 @@ def _percent(name: str, own: _Medians, others: Sequence[_Medians], words: str) -
 def refuse_inverted(of_study: Iterable[Doubt]) -> None:
     """Raise an error if the contrast of a site is the other way round."""
     if found := [doubt for doubt in of_study if doubt.kind == INVERTED]:
-        where = "; ".join(doubt.text.rstrip(".") for doubt in found)
-        raise InvalidValueError(f"{INVERTED}: {where}; {found[0].hint}; --force goes on anyway")
+        where = "; at ".join(doubt.text.removeprefix("At ").rstrip(".") for doubt in found)
+        raise InvalidValueError(f"{INVERTED}: at {where}; {found[0].hint}; --force goes on anyway")
 
 
 # ── tissue maps of sites ──────────────────────────────────────────────────────────────────────────
