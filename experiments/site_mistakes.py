@@ -2,11 +2,12 @@
 
     python experiments/site_mistakes.py COHORT [STUDY ...]
 
-COHORT is a BIDS folder of brains with masks and tissue maps. Twelve scans of each site chose the
-bounds, the others none. Each mistake is made at one of one, two and three sites. Right sites are
-those of the cohort as it is, also in draws of a few scans; of finished STUDIES, such as the demo;
-and of simulated worlds (``benchmarks/worlds.py``), of which those with even seeds chose the bounds.
-Only figures of masks and tissues are computed, and no image is written.
+COHORT is a BIDS folder of brains with masks and tissue maps. Each mistake is made at one of one,
+two and three sites: of twelve scans each, and of the others, although bounds were chosen with all
+scans in view. Right sites are those of the cohort as it is, also in draws of a few scans; of
+finished STUDIES, such as the demo; and of simulated worlds (``benchmarks/worlds.py``), of which
+those with odd seeds chose nothing. Only figures of masks and tissues are computed, and no image is
+written.
 """
 
 import sys
@@ -34,7 +35,7 @@ from ndflow.study.site_checks import sites_in_doubt
 from ndflow.subject.records import ScanModel
 from ndflow.subject.voxels import read_voxels
 
-CHOSE, DRAWS, WORLDS = 12, 100, 32  # scans of a site, draws of a few scans, worlds of each half
+FIRST, DRAWS, WORLDS = 12, 100, 32  # scans of a site, draws of a few scans, worlds of each half
 APART = 0.1  # of the voxels around brains: masks of a world that differ by more are wrong
 Models = Mapping[str, ScanModel]  # by the name of the scan, which begins with its site
 
@@ -181,8 +182,8 @@ def main(cohort: Path, *studies: str) -> None:
         mistake: {name: model(scan._replace(**make(scan))) for name, scan in scans.items()}
         for mistake, (_, make) in MISTAKES.items()
     }
-    chose = {name for name in right if int(name.removeprefix(site_of(name))) <= CHOSE}
-    for title, names in (("twelve scans of each site", chose), ("the others", {*right} - chose)):
+    first = {name for name in right if int(name.removeprefix(site_of(name))) <= FIRST}
+    for title, names in (("twelve scans of each site", first), ("the others", {*right} - first)):
         some = {mistake: {name: own[name] for name in names} for mistake, own in wrong.items()}
         for t1w in (True, False):
             print(f"\nOf {title}, {'known to be T1w' if t1w else 'of unknown contrast'}")

@@ -143,6 +143,9 @@ def test_right_sites_small_animals_and_sites_of_two_scans_are_not_in_doubt() -> 
         assert of_sites({"A": older}, sites=sites) == []
         assert of_sites({"A": contrast}, sites=sites) == []
     assert of_sites({site: {"volume": 150.0, "cut": 0.5, "rise": 0.2} for site in "ABC"}) == []
+    roomy = {"rise": 0.8, "rim": 0.74, "volume": 1900.0}  # as in the demo, whose CSF is brighter
+    assert of_sites({"A": roomy}, sites="A") == []
+    assert of_sites({"A": roomy}) == [("A", "mask too small")]
     scans, models = study("A", "B")
     models = {name: replace(one, mask=replace(MASK, shading=0.02)) for name, one in models.items()}
     models |= {f"B{i}": replace(models["B0"], mask=replace(MASK, shading=0.08)) for i in range(6)}
