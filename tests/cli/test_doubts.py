@@ -12,6 +12,7 @@ from studies import read_json, record_of, write_tsv
 
 SHAPE = (24, 24, 24)
 COUNT = int(np.prod(SHAPE))
+WIDE = np.diag([5.0, 5.0, 5.0, 1.0])
 
 
 def odd(name: str, seed: int = 0) -> NDArray[np.int16]:
@@ -129,3 +130,38 @@ def test_a_study_counts_its_doubts_in_one_line_per_kind_and_in_its_report(
     assert list(page.rows)[:3] == [*names, "s0"]
     for doubt in saved["odd3"]:
         assert any(doubt["text"] in text for text in page.texts("li"))
+
+
+@pytest.fixture
+def one_inverted(tmp_path: Path) -> Path:
+    """A table of three scans of each of two sites, inverted at the second."""
+    away = np.linalg.norm(np.indices((24, 24, 24)) - 11.5, axis=0)
+    rows = []
+    for number in range(6):
+        noise = np.random.default_rng(number).normal(0, 40, away.shape)
+        brain = 1500 - 60 * away + noise
+        values = 2000 - brain if number >= 3 else brain
+        save(tmp_path / f"{number}_T1w.nii.gz", (values * (away < 10)).astype(np.int16), WIDE)
+        rows.append({"image": f"{number}_T1w.nii.gz", "site": "AB"[number >= 3]})
+    return write_tsv(tmp_path / "scans.tsv", rows)
+
+
+def test_an_inverted_site_stops_a_study_in_one_line_and_is_first_in_the_report(
+    run: Run, one_inverted: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    refused = run("cohort", one_inverted, out, "-q")
+    assert refused.code == 2
+    (line,) = refused.err.strip().splitlines()
+    assert line.startswith("error: inverted contrast: at B, ")
+    assert not (out / "images").exists()
+    assert run("cohort", one_inverted, out, "-q", "--force").code == 0
+    (doubt,) = (one for one in read_json(out / "provenance.json")["of_study"] if "B" in one["text"])
+    assert doubt["kind"] == "inverted contrast"
+    assert run("report", out).code == 0
+    source = report_of(out).source
+    assert (
+        source.index("Inverted contrast")
+        < source.index("each site: A and B")
+        < source.index(">Brains")
+    )

@@ -42,7 +42,7 @@ from ndflow.study.manifest import read_record
 from ndflow.study.plan import EVALUATION, PROVENANCE, REPORT, reference_name
 from ndflow.study.prepare_step import MEASURES
 from ndflow.study.references import read_reference
-from ndflow.study.site_checks import OF_SITES
+from ndflow.study.site_checks import SHOWN
 from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
 from ndflow.subject.records import StudiesRecord, StudyRecord
 from ndflow.subject.target import in_units, target_of
@@ -251,7 +251,7 @@ def _study_page(
             entry = replace(entry, prepared=picture)
         entries.append(entry)
         step()
-    by_site = any(doubt.kind in OF_SITES for doubt in run.record.of_study)
+    by_site = any(doubt.kind in SHOWN for doubt in run.record.of_study)
     masks = {str(scan.record.setting("mask")) for scan in scans}
     steps = [record.steps for record in records]
     return _page(
