@@ -156,6 +156,7 @@ class WorldScan(NamedTuple):
     ----------
     name, site : what it is called.
     age : of the person, in years.
+    voxels : (n, 3), where those inside the mask are on the grid.
     values : (n,), the intensities of the voxels inside the mask.
     canonical : (n,), what they truly are; NaN outside the brain.
     tissues : (n, 3), the probabilities of CSF, GM and WM; 0 outside the brain.
@@ -166,6 +167,7 @@ class WorldScan(NamedTuple):
     name: str
     site: str
     age: float
+    voxels: NDArray[np.intp]
     values: Map
     canonical: Map
     tissues: Map
@@ -292,6 +294,7 @@ def _scans(
             f"{site.name}{number + 1:02d}",
             site.name,
             age,
+            seen.voxels,
             values,
             np.where(brain, seen.canonical, np.float32(np.nan)),
             seen.tissues,

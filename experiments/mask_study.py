@@ -21,7 +21,7 @@ from ndflow.image.mask import foreground
 from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.population import reference
-from ndflow.study.checks import odd_scans
+from ndflow.study.site_checks import odd_scans, sites_in_doubt
 from ndflow.subject.doubts import density_distance, image_doubts
 from ndflow.subject.fit import fit_subject
 from ndflow.subject.records import ScanModel
@@ -72,7 +72,7 @@ def figures(title: str, models: Sequence[ScanModel]) -> None:
     noticed = sum(bool(model.doubts) for model in models)
     print(
         f"{title:26s} ml {span((m.volume for m in masks), 0):10s} rim {span(m.rim for m in masks)} "
-        f"zeros {span((m.zeros for m in masks), 3)} faces {span(m.faces for m in masks)} "
+        f"zeros {span((m.zeros for m in masks), 3)} cut {span(m.cut for m in masks)} "
         f"noise {span(m.noise for m in masks)} largest {span(m.largest for m in masks)} "
         f"noticed {noticed} of {len(models)}: {kinds(models)}"
     )
@@ -112,9 +112,11 @@ def in_studies(scans: Sequence[Subject], models: dict[str, Models]) -> None:
                 groups = {"one": [[n] for n in own], "a third": [own[i::3] for i in range(3)]}
                 for names in groups.get(some, [own]):
                     mixed = models[RIGHT] | {name: models[change][name] for name in names}
-                    odd = odd_scans(scans, mixed, common)
+                    odd = {*odd_scans(scans, mixed, common)}
+                    if any(f"At {site}," in d.text for d in sites_in_doubt(scans, mixed, t1w=True)):
+                        odd |= {*own}
                     found += sum(bool(mixed[name].doubts) or name in odd for name in names)
-                    extra = (set(odd) | {n for n in mixed if mixed[n].doubts}) - set(names)
+                    extra = (odd | {n for n in mixed if mixed[n].doubts}) - set(names)
                     if extra:
                         print(f"  false alarms: {change}, {some} of {site}: {sorted(extra)}")
             print(f"  {change}, {some} of a site: {found} of {len(scans)} noticed")

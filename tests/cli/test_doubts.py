@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from commands import Ran, Run, typed
 from numpy.typing import NDArray
 from pages import report_of
@@ -11,6 +12,7 @@ from studies import read_json, record_of, write_tsv
 
 SHAPE = (24, 24, 24)
 COUNT = int(np.prod(SHAPE))
+WIDE = np.diag([5.0, 5.0, 5.0, 1.0])
 
 
 def odd(name: str, seed: int = 0) -> NDArray[np.int16]:
@@ -71,6 +73,33 @@ def test_what_was_normalised_before_is_noticed_unless_it_was_undone(
     assert "already normalised: 2 of 2 scans" in run(*again).err
 
 
+@pytest.mark.parametrize("command", ["normalise", "cohort", "bids"])
+def test_images_of_another_contrast_by_name_are_refused_before_any_work(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "dataset_description.json").write_text("{}", "utf-8")
+    folder, out = tmp_path / "sub-1" / "anat", tmp_path / "out"
+    folder.mkdir(parents=True)
+    scans = [save(folder / f"sub-1_{name}.nii", odd("normal")) for name in ("T1w", "T2w")]
+    table = write_tsv(tmp_path / "t.tsv", [{"image": scans[1]}])
+    right, wrong = {
+        "normalise": (("normalise", scans[0], "--to"), ("normalise", scans[1], "--to")),
+        "cohort": (("cohort", table, "--channels", "T1w"), ("cohort", table)),
+        "bids": (("bids", tmp_path), ("bids", tmp_path, "--suffix", "T2w")),
+    }[command]
+    end = ("builtin:T1w", "-o", tmp_path / "out.nii")
+    if command != "normalise":
+        end = ("--reference", "builtin:T1w")
+        level = ["group"] if command == "bids" else []
+        right, wrong = ((*words[:2], out, *level, *words[2:]) for words in (right, wrong))
+    refused = run(*wrong, *end)
+    assert refused.code == 2
+    assert "T2w" in refused.errors[0]
+    assert "builtin:T1w@1" in refused.errors[0]
+    assert not out.exists()
+    assert run(*right, *end).code == 0
+
+
 def test_a_study_counts_its_doubts_in_one_line_per_kind_and_in_its_report(
     run: Run, tmp_path: Path
 ) -> None:
@@ -101,3 +130,38 @@ def test_a_study_counts_its_doubts_in_one_line_per_kind_and_in_its_report(
     assert list(page.rows)[:3] == [*names, "s0"]
     for doubt in saved["odd3"]:
         assert any(doubt["text"] in text for text in page.texts("li"))
+
+
+@pytest.fixture
+def one_inverted(tmp_path: Path) -> Path:
+    """A table of three scans of each of two sites, inverted at the second."""
+    away = np.linalg.norm(np.indices((24, 24, 24)) - 11.5, axis=0)
+    rows = []
+    for number in range(6):
+        noise = np.random.default_rng(number).normal(0, 40, away.shape)
+        brain = 1500 - 60 * away + noise
+        values = 2000 - brain if number >= 3 else brain
+        save(tmp_path / f"{number}_T1w.nii.gz", (values * (away < 10)).astype(np.int16), WIDE)
+        rows.append({"image": f"{number}_T1w.nii.gz", "site": "AB"[number >= 3]})
+    return write_tsv(tmp_path / "scans.tsv", rows)
+
+
+def test_an_inverted_site_stops_a_study_in_one_line_and_is_first_in_the_report(
+    run: Run, one_inverted: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    refused = run("cohort", one_inverted, out, "-q")
+    assert refused.code == 2
+    (line,) = refused.err.strip().splitlines()
+    assert line.startswith("error: inverted contrast: at B, ")
+    assert not (out / "images").exists()
+    assert run("cohort", one_inverted, out, "-q", "--force").code == 0
+    (doubt,) = (one for one in read_json(out / "provenance.json")["of_study"] if "B" in one["text"])
+    assert doubt["kind"] == "inverted contrast"
+    assert run("report", out).code == 0
+    source = report_of(out).source
+    assert (
+        source.index("Inverted contrast")
+        < source.index("each site: A and B")
+        < source.index(">Brains")
+    )

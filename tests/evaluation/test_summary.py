@@ -9,6 +9,8 @@ from compared_runs import SITE, Desk, compared
 from ndflow.evaluation.comparison import Comparison
 from ndflow.evaluation.summary import verdict
 from ndflow.evaluation.tables import tables
+from ndflow.study.site_checks import INVERTED
+from ndflow.values import Doubt
 
 
 def said(comparison: Comparison, *covariates: str) -> str:
@@ -55,3 +57,15 @@ def test_the_verdict_of_a_run_that_failed_says_where_and_compares_nothing_with_i
     # What was broken before, and is no longer, has not failed.
     mended = replace(comparison, conditions=[raw, replace(affine, tissues=tissues), flow, nyul])
     assert "failed" not in said(mended)
+
+
+def test_a_run_with_an_inverted_site_has_failed_also_without_tissue_maps(desk: Desk) -> None:
+    comparison = compared(desk.run("flow"))
+    (run,) = comparison.runs
+    seen = Doubt(INVERTED, "At B, it is the other way round.", "look at the images")
+    known = replace(comparison, runs=[replace(run, record=replace(run.record, of_study=(seen,)))])
+    assert "failed" not in said(known)  # tissues are measured, and alike
+    bare = [replace(one, tissues=None) for one in known.conditions]
+    words = said(replace(known, conditions=bare))
+    assert words.startswith("flow failed. At B, it is the other way round.")
+    assert " times " not in words

@@ -13,9 +13,10 @@ from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.population import Tissues
 from ndflow.study.site_checks import (
-    OTHER_ORDER,
+    EXCHANGED,
+    MISPLACED,
+    maps_in_doubt,
     odd_scans,
-    orders_in_doubt,
     refuse_inverted,
     sites_in_doubt,
 )
@@ -89,8 +90,29 @@ def test_densities_are_compared_with_the_others_and_the_reference() -> None:
 
 def test_the_contrast_of_a_scan_is_named_before_its_mask() -> None:
     scans, models = study("A")
-    models["A2"] = replace(models["A2"], mask=replace(MASK, rim=0.99, rise=0.2))
-    assert kinds(scans, models) == {"A2": ["other contrast"]}
+    for rim, rise in ((0.99, 0.2), (0.77, 0.6)):  # inverted, and FLAIR
+        models["A2"] = replace(models["A2"], mask=replace(MASK, rim=rim, rise=rise))
+        assert kinds(scans, models) == {"A2": ["other contrast"]}
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "image", "mask", "odd"),
+    [
+        ("intensity", "T1w", "a.nii", replace(MASK, rise=0.5), True),  # as noise has
+        ("T1w", "intensity", "a.nii", replace(MASK, rise=0.5), True),
+        ("intensity", "intensity", "a.nii", replace(MASK, rise=0.5), False),
+        ("intensity", "T1w", "a.nii", replace(MASK, rise=0.7), False),
+        ("intensity", "T1w", "a.nii", replace(MASK, rise=0.5, volume=100.0), False),
+        ("T1w", "intensity", "a_FLAIR.nii", MASK, True),  # of the column T1w
+        ("T1w", "intensity", "a_T1w.nii", MASK, False),
+    ],
+)
+def test_a_single_scan_shows_what_its_target_or_its_column_does(
+    own: str, wanted: str, image: str, mask: MaskFigures, odd: bool
+) -> None:
+    scan, model = Subject({own: image}, name="a"), ScanModel(BRAIN, mask=mask)
+    found = odd_scans([scan], {"a": model}, BRAIN, [wanted])
+    assert [doubt.kind for doubt in found.get("a", ())] == ["other contrast"] * odd
 
 
 # ── sites ─────────────────────────────────────────────────────────────────────────────────────────
@@ -142,6 +164,9 @@ def test_right_sites_small_animals_and_sites_of_two_scans_are_not_in_doubt() -> 
         assert of_sites({"A": older}, sites=sites) == []
         assert of_sites({"A": contrast}, sites=sites) == []
     assert of_sites({site: {"volume": 150.0, "cut": 0.5, "rise": 0.2} for site in "ABC"}) == []
+    roomy = {"rise": 0.8, "rim": 0.74, "volume": 1900.0}  # as in the demo, whose CSF is brighter
+    assert of_sites({"A": roomy}, sites="A") == []
+    assert of_sites({"A": roomy}) == [("A", "mask too small")]
     scans, models = study("A", "B")
     models = {name: replace(one, mask=replace(MASK, shading=0.02)) for name, one in models.items()}
     models |= {f"B{i}": replace(models["B0"], mask=replace(MASK, shading=0.08)) for i in range(6)}
@@ -184,6 +209,42 @@ def test_tissue_maps_that_are_exchanged_at_a_site_are_named(
     pairs = [mapped(site, i, order) for site, order in orders.items() for i in range(3)]
     pairs.append(mapped("A", 3, "GWC"))  # a single scan is not its site
     scans = [scan for scan, _ in pairs]
-    found = orders_in_doubt(scans, {scan.name: model for scan, model in pairs}, t1w=t1w)
+    found = maps_in_doubt(scans, {scan.name: model for scan, model in pairs}, t1w=t1w)
     assert "".join(doubt.text.split()[1].rstrip(",") for doubt in found) == wrong
-    assert {doubt.kind for doubt in found} <= {OTHER_ORDER}
+    assert {doubt.kind for doubt in found} <= {EXCHANGED}
+
+
+def test_tissue_maps_that_fit_no_image_of_a_site_are_named() -> None:
+    pairs = [mapped(site, i) for site in "AB" for i in range(3)]
+    models = {scan.name: model for scan, model in pairs}
+    blurred = tuple(GaussianMixture([1.0], [mean], [0.001]) for mean in (50.0, 70.0, 80.0))
+    elsewhere = DensityModel(BRAIN, tissues=Tissues(blurred, [0.2, 0.45, 0.35]))
+    models |= {f"B{i}": elsewhere for i in range(3)}
+    scans = [scan for scan, _ in pairs]
+    for t1w, some in ((False, scans), (True, scans), (True, scans[3:])):
+        (doubt,) = maps_in_doubt(some, models, t1w=t1w)
+        assert doubt.kind == MISPLACED
+        assert doubt.text.startswith("At B")
+    assert maps_in_doubt(scans[3:], models, t1w=False) == ()  # another contrast, perhaps
+
+
+def test_what_is_wrong_with_a_site_is_said_once() -> None:
+    scans, models = study("A", "B")
+    order = mapped("", 0, "WGC")[1].tissues
+    for scan in scans:
+        right = mapped("", 0)[1].tissues
+        models[scan.name] = replace(models[scan.name], tissues=right)
+        if scan.site == "B":
+            figures = replace(MASK, rise=0.16, rim=0.99)
+            models[scan.name] = replace(models[scan.name], mask=figures, tissues=order)
+    assert [doubt.kind for doubt in sites_in_doubt(scans, models, t1w=True)] == [
+        "inverted contrast"
+    ]
+    found = sites_in_doubt(scans, models, t1w=False)
+    with pytest.raises(InvalidValueError, match=r"at A.*at B"):  # which of them, nobody knows
+        refuse_inverted(found)
+
+
+def test_of_three_sites_two_may_be_wrong_in_opposite_ways() -> None:
+    wrong = {"A": {"rise": 0.8, "rim": 0.72}, "C": {"rise": 0.92, "rim": 0.5}}
+    assert of_sites(wrong) == [("A", "mask too small"), ("C", "mask too wide")]

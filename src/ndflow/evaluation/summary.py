@@ -19,6 +19,7 @@ from ndflow.evaluation.measures import RECOGNISED, Row
 from ndflow.evaluation.tables import Tables
 from ndflow.evaluation.tissues import separability
 from ndflow.study.checks import TO_COMPARE, failure
+from ndflow.study.site_checks import INVERTED
 from ndflow.values import Doubt, FloatArray, listed
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
@@ -315,12 +316,17 @@ def verdict(comparison: Comparison, made: Tables) -> str:
 
 def _failed(comparison: Comparison) -> dict[str, Doubt]:
     """Return why runs have failed, by the names of those that have."""
-    sites, found = {scan.name: scan.site for scan in comparison.scans}, {}
+    sites = {scan.name: scan.site for scan in comparison.scans}
+    found: dict[str, Doubt | None] = {}
     for one in comparison.conditions:
         if one.study is not None and one.tissues is not None:
             medians = one.tissues[:, ::-1, 1]  # in the order of `TISSUES`
             far = failure(dict(zip(sites, medians, strict=True)), sites)
             found[one.name] = far or _indistinct(separability(one.tissues), comparison.sites or [])
+    for run in comparison.runs:  # without tissue maps, what the run itself has found
+        for why in run.record.of_study:
+            if why.kind == INVERTED:
+                found.setdefault(run.name, why)
     return {name: why for name, why in found.items() if why}
 
 

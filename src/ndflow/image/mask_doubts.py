@@ -48,7 +48,7 @@ _HEAD_FITS = 2000.0  # ml: a field of view that a head would fit into
 JUDGED = 200.0  # ml
 _DARK_RIM = 0.5  # between CSF, 0.3, and cortex, 0.7: darker means more than half CSF, or bone
 _DARK_FOUND_RIM = 0.4  # of masks that deepbet found, which hold all CSF: had 0.45 to 0.61
-_CUT_OFF = 0.15  # a sphere as large as a brain that lacks 5 mm on one side; real brains have < 0.1
+CUT_OFF = 0.15  # a sphere as large as a brain that lacks 5 mm on one side; real brains have < 0.1
 _NOISE = 0.1  # of the voxels outside: 0 where the skull was removed, 0.3 and more around heads
 _ZEROS = 0.03  # 3 % of zeros, 2.5 sd from the mean, move it by 0.08 sd
 _PIECES = 0.9  # the cerebellum is a tenth of the brain
@@ -261,10 +261,8 @@ def _rise(deep: NDArray[Any], rim: NDArray[Any]) -> float:
     return float((below.mean() + not_above.mean()) / (2 * other.size))
 
 
-def is_inverted(rise: float, usual: float | None) -> bool:
+def is_inverted(rise: float, usual: float) -> bool:
     """Tell whether brightness changes from rim to interior in the other way than usual."""
-    if usual is None:
-        return False
     return (rise - 0.5) * (usual - 0.5) < 0 and abs(rise - usual) > _APART
 
 
@@ -348,7 +346,7 @@ def _size(figures: MaskFigures, given: bool, darkest: float) -> list[tuple[tuple
         return []
     holds = f"{'The mask holds' if given else 'The voxels used are'} {volume:,.0f} ml"
     flat = f"flat: an end as large as {figures.cut:.0%} of the largest slice"
-    cut = figures.cut > _CUT_OFF
+    cut = figures.cut > CUT_OFF
     if volume > LARGEST:
         text = f"{holds}, but a brain with all its CSF at most {LARGEST:,.0f} ml"
         return [(TOO_WIDE if given else _HEAD, text)]

@@ -150,7 +150,9 @@ class VolumeNormaliser:
         read = Voxels((volume,), inside, (), {})
         model = fit_voxels(Subject({"image": voxels}, mask), read, options=self._goal.options).model
         solution = self._goal.solve(model.model)
-        about = target_doubts(read, model, self._target, self._goal.reference)
+        about = target_doubts(
+            read, model, self._target, self._goal.reference, self._target.channels
+        )
         doubts = (*model.doubts, *sum(about, ()), *match_doubts(model, solution, self._goal)[0])
         _warn(name, (*model.warnings, *solution.warnings(name)), doubts)
         return solution.imap

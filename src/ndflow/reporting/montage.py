@@ -108,7 +108,7 @@ def masks_of_sites(scans: Sequence[ScanSummary], max_bytes: int) -> Picture | No
             voxels = read_raw_voxels(scan.scan, scan.record, max_bytes=max_bytes)
             values, spacing = upright(voxels.volume, np.ones_like(voxels.inside))
             inside = np.isfinite(upright(voxels.volume, voxels.inside)[0])
-            shown[site] = [_fullest(values, inside, spacing, axis) for axis in (2, 1)]
+            shown[site] = [_middle(values, inside, spacing, axis) for axis in (2, 1)]
         if len(shown) == _SITES:
             break
     if not shown:
@@ -117,20 +117,17 @@ def masks_of_sites(scans: Sequence[ScanSummary], max_bytes: int) -> Picture | No
     return Picture(svg(masks_figure(shown)), f"{text}: {listed(list(shown))}", f"{text}.")
 
 
-def _fullest(
+def _middle(
     values: FloatArray, inside: BoolArray, spacing: Sequence[float], axis: int
 ) -> MaskSlice:
-    """Return the slice across an axis in which the mask is largest, cropped to it."""
-    others = tuple(other for other in range(3) if other != axis)
-    place = int(np.argmax(inside.sum(axis=others)))
+    """Return the slice across an axis through the middle of the mask, cropped to it."""
     box: list[slice | int] = []
     for at, size in zip(np.nonzero(inside), spacing, strict=True):
         around = round(_AROUND / size)
         box.append(slice(max(0, at.min() - around), at.max() + 1 + around))
-    box[axis] = place
-    across, up = (spacing[other] for other in others)
-    plane = np.nan_to_num(values[tuple(box)])
-    return MaskSlice(plane, inside[tuple(box)], (across, up))
+    box[axis] = int((np.flatnonzero(inside.any(axis=tuple({0, 1, 2} - {axis})))).mean())
+    across, up = (spacing[other] for other in range(3) if other != axis)
+    return MaskSlice(np.nan_to_num(values[tuple(box)]), inside[tuple(box)], (across, up))
 
 
 def _caption(windows: Windows, shown: int, sites: int) -> str:

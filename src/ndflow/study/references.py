@@ -15,8 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.files.model_files import not_ours, read_model
@@ -34,10 +32,10 @@ from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.population.proportions import OF_ANY, OF_SITE, variation_of
 from ndflow.study import weights as weighting
-from ndflow.study.checks import labeller_doubts, site_doubts
+from ndflow.study.checks import site_doubts
 from ndflow.study.plan import PROVENANCE, Study, reference_name
 from ndflow.study.scan_steps import NormaliseStep
-from ndflow.study.site_checks import odd_scans, orders_in_doubt, sites_in_doubt
+from ndflow.study.site_checks import maps_in_doubt, odd_scans, sites_in_doubt
 from ndflow.study.steps import Done
 from ndflow.study.tasks import Outcome, Progress
 from ndflow.study.weights import ScanWeights
@@ -47,7 +45,7 @@ from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel, StudyRe
 from ndflow.subject.target import Target, check_units, in_units, is_builtin
 from ndflow.subject.voxels import error_about
 from ndflow.transport import Chain, IntensityMap
-from ndflow.values import Doubt, FloatArray, listed
+from ndflow.values import Doubt, listed
 
 _OWN = "the reference of these scans"
 
@@ -123,7 +121,7 @@ def compare_scans(
     if study.partial:  # whose reference was given: each scan by itself, whatever others are there
         made, odd = make_references(study, [], {}), dict[str, tuple[Doubt, ...]]()
         for scan in scans:
-            odd |= odd_scans([scan], fits, made.common.mixture)
+            odd |= odd_scans([scan], fits, made.common.mixture, made.common.channel_names)
         progress.step("references", Outcome("references", None))
         return made._replace(scans=scans, fits=fits, odd=odd)
     models = {name: fit.model for name, fit in fits.items()}
@@ -163,8 +161,7 @@ def check_references(study: Study) -> None:
         return
     given = read_reference(study.given, study.channels)[0]
     check_units(options, name=study.given, model=in_units(_target(study, given), options))
-    if ANY_CHANNEL not in (*study.channels, *given.channel_names):
-        target.check_channels(study.channels, given.channel_names, study.given)
+    target.check_contrast(study.scans, given.channel_names, study.given)
 
 
 def make_references(
@@ -205,14 +202,12 @@ def make_references(
     else:
         common, file = read_reference(study.given, study.channels)
         read.append(file)
-    labellers = orders_in_doubt(
-        ordered, models, t1w=_shows_t1w(common, ordered)
-    ) or labeller_doubts(_proportions_by_site(ordered, models))
+    one_labeller = not maps_in_doubt(ordered, models, t1w=_shows_t1w(common, ordered))
     study = settled(
         study,
         None if study.given is None else common,
         components=common.mixture.components,
-        one_labeller=not labellers,
+        one_labeller=one_labeller,
     )
     sites, unlike = dict[str, Reference](), list[Doubt]()
     single = len(study.channels) == 1
@@ -227,11 +222,11 @@ def make_references(
         if given and study.mode.by_site and not nested:
             some = [models[scan.name].mixture for scan in ordered if scan.site == site]
             unlike += _scanner_doubts(site, given[0], average(site).mixture, some)
-    common, ways = _with_tissues(study, ordered, models, common, sites, weights, not labellers)
+    common, ways = _with_tissues(study, ordered, models, common, sites, weights, one_labeller)
     goal = in_units(_target(study, common), study.options)
     check_units(study.options, name=_OWN, model=goal)
     goals = _with_variation(study, study.mode.goals(goal, ways, study.options), ordered, models)
-    return References(common, sites, goals, study, tuple(read), weights, (*labellers, *unlike))
+    return References(common, sites, goals, study, tuple(read), weights, tuple(unlike))
 
 
 def references_of_sites(study: Study) -> dict[str, Path]:
@@ -324,27 +319,16 @@ def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> 
     }
 
 
-def write_references(folder: Path, references: References) -> list[str]:
-    """Write the references and the maps of sites; remove maps left by a run in another mode.
-
-    Returns
-    -------
-    list of str
-        The names of the files.
-    """
-    names = [reference_name(None)]
-    ReferenceModel(references.common).write_if_changed(folder / names[0])
+def reference_files(references: References) -> dict[str, bytes]:
+    """Return the references and the maps of sites, by the names of their files."""
+    files = {reference_name(None): ReferenceModel(references.common).content()}
     for site, reference in references.sites.items():
-        names.append(reference_name(site))
-        ReferenceModel(reference).write_if_changed(folder / names[-1])
-        name = reference_name(site, "map")
+        files[reference_name(site)] = ReferenceModel(reference).content()
         goal = references.goals.get(site)
-        if goal is None or goal.site is None:
-            (folder / name).unlink(missing_ok=True)
-        else:
-            names.append(name)
-            MapRecord(goal.site.solution.imap).write_if_changed(folder / name)
-    return names
+        if goal is not None and goal.site is not None:
+            imap = goal.site.solution.imap
+            files[reference_name(site, "map")] = MapRecord(imap).content()
+    return files
 
 
 def read_reference(path: str, channels: Sequence[str]) -> tuple[Reference, FileHash]:
@@ -400,16 +384,6 @@ def _tissues(
 
     maps = [to_reference(scan) for scan in known] if ways else None
     return tissue_model(tissues, maps, weights=weights.for_scans(known))
-
-
-def _proportions_by_site(scans: Sequence[Subject], models: Models) -> dict[str, FloatArray]:
-    """Return the tissue proportions of each site, (n, 3), where sites and maps are known."""
-    found: dict[str, list[FloatArray]] = {}
-    for scan in scans:
-        own = models[scan.name].tissues
-        if scan.site is not None and isinstance(own, Tissues):
-            found.setdefault(scan.site, []).append(own.proportions)
-    return {site: np.array(rows) for site, rows in found.items()}
 
 
 # ── what the preset decides ───────────────────────────────────────────────────────────────────────

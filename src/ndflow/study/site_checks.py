@@ -8,7 +8,11 @@ some for T1w images only. What is found first explains the rest, so it is all th
 
 A mask that is too wide or too small shows in the rim of the brain in two ways, in its brightness
 and in its ranks. The brightness also depends on the contrast of the scanner. The ranks do not, but
-depend less on the mask. So both must be off.
+depend less on the mask. So both must be off: from other sites and, in T1w, from T1w images in
+general.
+
+Tissue maps are compared with the images: by the order of the mean intensities of CSF, GM and WM,
+and by how far these lie apart, which shows that maps are flipped, moved, or those of other people.
 
 The bounds were chosen on the 68 scans of the cohort, as they are and with mistakes made on purpose,
 and on simulated studies with even seeds (``experiments/site_mistakes.py``).
@@ -18,9 +22,10 @@ A scan is compared with those of its site or, where these are few, with all scan
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from statistics import mode, multimode
 
 import numpy as np
 
@@ -30,6 +35,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.image.mask import AUTO
 from ndflow.image.mask_doubts import (
     CUT,
+    CUT_OFF,
     JUDGED,
     NO_MASK,
     T1W_LEAST,
@@ -42,11 +48,14 @@ from ndflow.image.mask_doubts import (
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.population import TISSUES, Tissues
+from ndflow.study.checks import NO_SITE, labeller_doubts
 from ndflow.subject.doubts import (
     FEWEST,
     OTHER_CONTRAST,
+    expected,
     far_from,
     image_doubts,
+    rise_of,
     unlike_others,
 )
 from ndflow.subject.records import ScanModel
@@ -56,36 +65,40 @@ Doubts = dict[str, tuple[Doubt, ...]]  # by the name of the scan
 
 # ── sites ─────────────────────────────────────────────────────────────────────────────────────────
 
-INVERTED = "inverted contrast"
-_OVERFLOWN, _FLIPPED, _NO_CSF, _SHADE = (
-    "integer overflow",
-    "mask flipped",
-    "masks without CSF",
-    "shading",
-)
-_MASKS = (CUT[0], TOO_SMALL[0], TOO_WIDE[0], _FLIPPED, _NO_CSF)
-OF_SITES = {INVERTED, OTHER_CONTRAST, _OVERFLOWN, _SHADE, *_MASKS}  # kinds of doubt
-OTHER_ORDER = "tissue maps exchanged"
+INVERTED, _OVERFLOWN, _SHADE = "inverted contrast", "integer overflow", "shading"
+_FLIPPED, _NO_CSF = "mask flipped", "masks without CSF"
+SHOWN = {OTHER_CONTRAST, INVERTED, _OVERFLOWN, _SHADE, _FLIPPED, _NO_CSF} | {
+    kind for kind, _ in (CUT, TOO_SMALL, TOO_WIDE)
+}  # kinds of doubt about sites that a picture of masks and images explains
 
-_COMPARED = 3  # scans of a site, to compare it with others
+_COMPARED = 4  # scans of a site, to compare it with others
 _OTHER = 0.13  # by which `rise` of one contrast never differs, whatever the masks
 _OVERFLOW = 0.002
-_CUT_OFF = 0.15  # right masks have at most .09
 _MIRRORED = 0.003  # right masks have less than −.005, flipped ones more than .005
 _CLEFTS = 0.33  # of `rim_share`: right masks have .15 to .26, those of GM and WM .37 to .58
 _RANKS, _BRIGHTNESS = 0.035, 0.055  # units of how much `rise` and `rim` of sites differ
-_BOTH = 0.7  # of these units, the least of both
+_BOTH = 0.7  # of these units, the least of both, from other sites and from T1w images
 _TIGHT, _LOOSE = 2.0, 3.0  # their sum; the latter since some tools include all CSF
-_T1W = {"rise": T1W_RISE, "rim": 0.62}  # of T1w brains, for a site alone
+_T1W = {"rise": T1W_RISE, "rim": 0.62}  # of T1w brains
+_ROOMY = 1600.0  # ml: a site alone whose masks hold so much lacks no rim
 _SHADED, _MORE_SHADED = 0.09, 0.045  # `shading` in T1w, and by how much more than elsewhere
 _SIZES = (0.75, 1.33)  # times the volume at other sites
 
 _LOOK = "look at the masks on the images, and make them in the same way for all sites"
 _EXPORT = "look at the images, and at how they were exported"
 _ORDER = INVERTED, f"{_EXPORT}; no increasing map can mend it"
+_WITHOUT = "Correct them, or use --proportions adaptive"
 
-_ALL = "all sites"  # where no site is known
 _Medians = Mapping[str, float]  # by the name of what was measured
+
+
+def _by_site(scans: Sequence[Subject]) -> dict[str, list[Subject]]:
+    """Return scans by site, all together where no site is known."""
+    unknown = NO_SITE if any(scan.site for scan in scans) else "all sites"
+    found: dict[str, list[Subject]] = defaultdict(list)
+    for scan in sorted(scans, key=lambda scan: scan.site or unknown):
+        found[scan.site or unknown].append(scan)
+    return found
 
 
 def sites_in_doubt(
@@ -99,31 +112,24 @@ def sites_in_doubt(
     models : what is known about them, by name.
     t1w : whether they are known to be T1-weighted.
     """
-    figures: dict[str, list[MaskFigures]] = defaultdict(list)
-    for scan in scans:
-        if (mask := models[scan.name].mask) is not None:
-            figures[scan.site or _ALL].append(mask)
-    medians = {site: _medians(own) for site, own in sorted(figures.items())}
-    large = {site: own for site, own in medians.items() if len(figures[site]) >= _COMPARED}
-
-    def others(site: str) -> list[_Medians]:
-        return [own for name, own in large.items() if name != site and site in large]
-
-    found = {
-        site: doubt
-        for site, own in medians.items()
-        if (doubt := _wrong_by_itself(own, others(site), t1w)) is not None
+    sites = _by_site(scans)
+    masks = {
+        site: [mask for scan in own if (mask := models[scan.name].mask) is not None]
+        for site, own in sites.items()
     }
-    large = {site: own for site, own in large.items() if site not in found}
-    for site, own in medians.items():
-        if site not in found and (doubt := _unlike(own, others(site), t1w)) is not None:
-            found[site] = doubt
-    if t1w and {doubt.kind for doubt in found.values()} == {TOO_SMALL[0], TOO_WIDE[0]}:
-        # Of two sites, the one that is more like other T1w images is right.
-        del found[min(found, key=lambda site: abs(medians[site]["rim"] - _T1W["rim"]))]
-    return tuple(
-        replace(found[site], text=f"At {site}, {found[site].text}.") for site in sorted(found)
-    )
+    medians = {site: _medians(own) for site, own in masks.items() if own}
+    large = {site: own for site, own in medians.items() if len(masks[site]) >= _COMPARED}
+
+    found: dict[str, Doubt] = {}
+    for judged in (_wrong_by_itself, _unlike):
+        usual = {site: own for site, own in large.items() if site not in found}
+        for site, own in medians.items():
+            others = [one for name, one in usual.items() if name != site and site in large]
+            if site not in found and (doubt := judged(own, others, t1w)) is not None:
+                found[site] = doubt
+    about = (replace(found[site], text=f"At {site}, {found[site].text}.") for site in sorted(found))
+    rest = [scan for site, own in sites.items() if site not in found for scan in own]
+    return (*about, *maps_in_doubt(rest, {s.name: models[s.name].model for s in rest}, t1w=t1w))
 
 
 def _medians(figures: Sequence[MaskFigures]) -> _Medians:
@@ -150,7 +156,7 @@ def _wrong_by_itself(own: _Medians, others: Sequence[_Medians], t1w: bool) -> Do
     if t1w and own.get("rise", 1.0) < T1W_LEAST:
         wrong = _ORDER if is_inverted(own["rise"], T1W_RISE) else (OTHER_CONTRAST, _EXPORT)
         return _contrast(own, others, *wrong)
-    if own["cut"] > _CUT_OFF:
+    if own["cut"] > CUT_OFF:
         text = f"brains end flat, in a slice of {100 * own['cut']:.0f} % of the largest one's size"
         return Doubt(CUT[0], text, CUT[1])
     if own.get("mirrored", -1.0) > _MIRRORED:
@@ -186,9 +192,13 @@ def _unlike(own: _Medians, others: Sequence[_Medians], t1w: bool) -> Doubt | Non
     if abs(more("rise")) > _OTHER:
         return _contrast(own, others, OTHER_CONTRAST, _EXPORT)
     ranks, rim = -more("rise") / _RANKS, more("rim") / _BRIGHTNESS
+    both = [ranks, rim]
+    if t1w and "rim" in own:  # unlike T1w images in general, too
+        both += [(_T1W["rise"] - own["rise"]) / _RANKS, (own["rim"] - _T1W["rim"]) / _BRIGHTNESS]
     dark = own["rise"] >= T1W_LEAST  # the rim, compared with the rest of the brain
-    small = dark and min(ranks, rim) > _BOTH and ranks + rim > _TIGHT
-    large = dark and max(ranks, rim) < -_BOTH and ranks + rim < -_LOOSE
+    small = dark and min(both) > _BOTH and ranks + rim > _TIGHT
+    small = small and (bool(others) or own["volume"] < _ROOMY)
+    large = dark and max(both) < -_BOTH and ranks + rim < -_LOOSE
     if small or large:
         seen = f"the rim has {_percent('rim', own, others, ' % of the signal inside')}"
     else:
@@ -223,17 +233,24 @@ def _percent(name: str, own: _Medians, others: Sequence[_Medians], words: str) -
 
 def refuse_inverted(of_study: Iterable[Doubt]) -> None:
     """Raise an error if the contrast of a site is the other way round."""
-    for doubt in of_study:
-        if doubt.kind == INVERTED:
-            raise InvalidValueError(
-                f"{doubt.text.rstrip('.')}; {doubt.hint}; --force goes on anyway"
-            )
+    if found := [doubt for doubt in of_study if doubt.kind == INVERTED]:
+        where = "; at ".join(doubt.text.removeprefix("At ").rstrip(".") for doubt in found)
+        raise InvalidValueError(f"{INVERTED}: at {where}; {found[0].hint}; --force goes on anyway")
 
 
-def orders_in_doubt(
+# ── tissue maps of sites ──────────────────────────────────────────────────────────────────────────
+
+EXCHANGED, MISPLACED = "tissue maps exchanged", "tissue maps misplaced"
+# Separation of tissues (`_separation`) in T1w images: at right sites 2.6 to 2.8, but 1.3 with very
+# soft maps; with maps flipped, moved by 6 mm, or of other people .7 to 1.15. Scanners of simulated
+# studies differ by factors down to .63.
+_T1W_APART, _APART = 1.2, 0.55
+
+
+def maps_in_doubt(
     scans: Sequence[Subject], models: Mapping[str, DensityModel], *, t1w: bool
 ) -> tuple[Doubt, ...]:
-    """Return sites whose tissue maps name other tissues dark and bright than those of other sites.
+    """Return sites whose tissue maps do not fit their images, or are unlike those of other sites.
 
     Parameters
     ----------
@@ -241,30 +258,52 @@ def orders_in_doubt(
     models : what is known about them, by name.
     t1w : whether they are known to be T1-weighted, in which CSF is darker than GM, and GM than WM.
     """
-    seen: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for scan in scans:
-        if isinstance(tissues := models[scan.name].tissues, Tissues):
-            means = [float(one.mean()[0]) for one in tissues.densities]
-            order = tuple(TISSUES[place] for place in np.argsort(means))
-            seen[scan.site or _ALL].append(order)
-    usual = {site: Counter(own).most_common(1)[0][0] for site, own in sorted(seen.items())}
-    counts = Counter(usual.values()).most_common(2)
-    unclear = len(counts) > 1 and counts[0][1] == counts[1][1]  # which of the sites is right
-    right = TISSUES if t1w else () if unclear or not counts else counts[0][0]
+    maps = {
+        site: [own for scan in some if isinstance(own := models[scan.name].tissues, Tissues)]
+        for site, some in _by_site(scans).items()
+    }
+    maps = {site: own for site, own in maps.items() if own}
+    orders = {site: mode(map(_order, own)) for site, own in maps.items()}
+    apart = {site: float(np.median([*map(_separation, own)])) for site, own in maps.items()}
+    most = multimode(orders.values())  # several where it is unclear which sites are right
+    right = TISSUES if t1w else most[0] if len(most) == 1 else ()
     found = []
-    for site, order in usual.items():
-        if order != right:
+    for site, order in orders.items():
+        others = [value for other, value in apart.items() if other != site]
+        usual = float(np.median(others)) if others else 0.0
+        if apart[site] < max(_APART * usual, _T1W_APART * t1w):
+            elsewhere = f", at other sites {usual:.2g}" if usual else ""
+            text = f"At {site}, tissues differ by {apart[site]:.2g} of their sd{elsewhere}."
+            hint = "are the tissue maps those of these scans, and not flipped or moved?"
+            found.append(Doubt(MISPLACED, text, f"{hint} {_WITHOUT}"))
+        elif order != right:
             where = f"in {'T1w images' if t1w else 'most'} {' < '.join(right)}"
             text = f"At {site}, brightness by tissue maps is {' < '.join(order)}, "
             text += f"{where if right else 'unlike at other sites'}."
-            hint = "are tissue maps exchanged? Correct them, or use --proportions adaptive"
-            found.append(Doubt(OTHER_ORDER, text, hint))
-    return tuple(found)
+            hint = "are tissue maps exchanged, or is the contrast another one?"
+            found.append(Doubt(EXCHANGED, text, f"{hint} {_WITHOUT}"))
+    shares = {site: np.array([one.proportions for one in own]) for site, own in maps.items()}
+    return tuple(found) or labeller_doubts(shares)
+
+
+def _order(tissues: Tissues) -> tuple[str, ...]:
+    """Return the tissues from the darkest to the brightest."""
+    return tuple(
+        TISSUES[place] for place in np.argsort([one.mean()[0] for one in tissues.densities])
+    )
+
+
+def _separation(tissues: Tissues) -> float:
+    """Return how far tissues of neighbouring brightness lie apart, in sd of their voxels."""
+    known = sorted((one.mean()[0], one.covariance()[0, 0]) for one in tissues.densities)
+    means, variances = np.array(known).T
+    return float(np.mean(np.diff(means) / np.sqrt((variances[1:] + variances[:-1]) / 2)))
 
 
 # ── scans ─────────────────────────────────────────────────────────────────────────────────────────
 
 _RIM = 0.08  # the least difference in the brightness of the rim that matters: 1 mm of mask
+_CONTRAST = 0.2  # less `rise` than usual: masks that lack 10 mm have .15 to .2 less, FLAIR .2 to .5
 _VOLUMES = (0.6, 1.6)  # of the median; at one site, adults have from 0.79 to 1.23
 
 
@@ -288,19 +327,16 @@ def odd_scans(
     ends = [marginal(reference, place) for place in range(reference.channels)]
     among: Doubts = {}
     if len(ends) == 1:  # only a single channel is compared with other scans
-        by_site: dict[str | None, list[str]] = defaultdict(list)
-        for scan in scans:
-            by_site[scan.site].append(scan.name)
-        enough = [some for some in by_site.values() if len(some) >= FEWEST]
-        if len(enough) < len(by_site):
-            among = _among([scan.name for scan in scans], models)
-        for some in enough:
-            among |= _among(some, models)
+        sites = _by_site(scans).values()
+        enough = [own for own in sites if len(own) >= FEWEST]
+        for some in [scans] * (len(enough) < len(sites)) + enough:
+            among |= _among([scan.name for scan in some], models)
     found = {}
     for scan in scans:
-        own, shown = models[scan.name], channels or scan.channels
+        own, shown = models[scan.name], expected(scan.channels, channels or scan.channels)
         images, densities = map(str, scan.images.values()), own.marginals or (own.mixture,)
-        about = map(image_doubts, images, shown, densities, ends)
+        mask = own.mask if len(scans) < FEWEST else None  # compared with others below
+        about = map(image_doubts, images, shown, densities, ends, [mask] * len(ends))
         found[scan.name] = sum(about, ()) or among.get(scan.name, ())
     return {name: own for name, own in found.items() if own}
 
@@ -342,7 +378,8 @@ def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
             doubt(name, far > 0, f"{text}inside, where {usual:.0%} is usual")
     found = {name: own for name, own in found.items() if not models[name].doubts}
     usual = float(np.median([*rises.values()])) if rises else 0.0
-    for name in (name for name, rise in rises.items() if is_inverted(rise, usual)):
-        text = "From the rim of the brain to its middle, brightness changes the other way."
-        found[name] = (Doubt(OTHER_CONTRAST, text, _EXPORT),)
+    for name, rise in rises.items():
+        if rise < usual - _CONTRAST or is_inverted(rise, usual):
+            text = f"{rise_of(rise)}, where {usual:.0%} is usual among these scans."
+            found[name] = (Doubt(OTHER_CONTRAST, text, _EXPORT),)
     return found
