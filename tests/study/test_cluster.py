@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +44,26 @@ def cluster(folder: Path, workers: int) -> Iterator[Path]:
         [*DASK, "scheduler", "--port", "0", *shared],
         [*DASK, "worker", "--nworkers", str(workers), "--nthreads", "1", *shared],
     ]
-    processes = []
-    with (folder / "log").open("w") as log:
+    processes: list[subprocess.Popen[bytes]] = []
+    with (folder / "log").open("w") as log, ExitStack() as ending:
+        ending.callback(end, processes)
         for command in commands:
             how: dict[str, Any] = {"stdout": log, "stderr": log, "cwd": folder}
             processes.append(subprocess.Popen(command, start_new_session=True, **how))
             wait_until(file.exists)
+        with connect(str(file)) as client:  # a worker that dies while others start ends them all
+            client.wait_for_workers(workers)
+            state = partial(client.run, lambda dask_worker: dask_worker.status.name, nanny=True)
+            wait_until(lambda: {*state().values()} == {"running"})
         yield file
-        for process in reversed(processes):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+
+
+def end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """End processes, and those that they have started."""
+    for process in reversed(processes):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @pytest.mark.slow
