@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from commands import typed
 from phantoms import head, save
-from studies import write_tsv
+from studies import content, write_tsv
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "guides" / "workflows.md"
@@ -60,14 +60,14 @@ class Place:
         for one in SUBJECTS:
             result = folder / f"{one}.nii.gz"
             typed("normalise", images[one], "--mask", masks[one], "--to", reference, "-o", result)
-            made[one] = result.read_bytes()
+            made[one] = content(result)
         return made
 
     def images(self, pattern: str) -> dict[str, bytes]:
         """Return the images of all subjects, each of which must have a sidecar."""
         files = {one: self.path / pattern.format(one) for one in SUBJECTS}
         assert all(path.with_name(f"{path.name[:-7]}.json").exists() for path in files.values())
-        return {one: path.read_bytes() for one, path in files.items()}
+        return {one: content(path) for one, path in files.items()}
 
     def change(self, subject: str) -> None:
         """Replace the scan of a subject by another."""

@@ -1,8 +1,10 @@
 """Files, tables and small studies on disc."""
 
 import csv
+import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,23 @@ from typing import Any
 from commands import typed
 from phantoms import head, save
 
+from ndflow.files.model_files import model_bytes, read_model
 from ndflow.study.tasks import Outcome
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def content(path: Path) -> bytes:
+    """Return what a file holds, decompressed if that is possible."""
+    stored = path.read_bytes()
+    try:
+        return gzip.decompress(stored)
+    except (OSError, EOFError, zlib.error):
+        return stored
+
+
 def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(content(path)).hexdigest()
 
 
 def read_json(path: Path) -> Any:
@@ -24,10 +36,10 @@ def read_json(path: Path) -> Any:
 
 
 def edit(path: Path, **changes: Any) -> None:
-    """Change a file of ours as another program might write it: without its checksum."""
-    data = read_json(path) | changes
-    kept = {name: part for name, part in data.items() if name != "checksum" and part is not ...}
-    path.write_text(json.dumps(kept), encoding="utf-8")
+    """Change a file of ours, and its checksum with it; what becomes ``...`` is left out."""
+    _, payload, _ = read_model(path)
+    kept = {name: part for name, part in (payload | changes).items() if part is not ...}
+    path.write_bytes(model_bytes(read_json(path)["kind"], kept))
 
 
 def record_of(image: Path) -> dict[str, Any]:
@@ -38,9 +50,9 @@ def record_of(image: Path) -> dict[str, Any]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the content of every file below a folder except locks, by its relative path."""
+    """Return what every file below a folder except locks holds, by its relative path."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
+        path.relative_to(folder).as_posix(): content(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.name.endswith("lock")
     }
@@ -50,7 +62,7 @@ def snapshot(folder: Path) -> dict[str, Any]:
     """Return all there is below a folder: hashes of files, targets of links, and folders."""
     return {
         path.relative_to(folder).as_posix(): (
-            sha256(path) if path.is_file() else None,
+            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None,
             path.readlink() if path.is_symlink() else None,
         )
         for path in sorted(folder.rglob("*"))

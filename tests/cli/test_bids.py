@@ -13,7 +13,7 @@ from commands import NDFLOW, Run
 from files_on_disc import fmriprep
 from nibabel.loadsave import load
 from phantoms import head, save, tissue_shares
-from studies import contents, read_json, read_tsv
+from studies import contents, read_json, read_tsv, sha256
 
 import ndflow
 from ndflow.files.atomic import folder_lock
@@ -205,7 +205,7 @@ def test_each_of_several_suffixes_is_a_study_of_its_own(run: Run, whole: Desk, d
     words = desk.bids("group", "--suffix", "T1w", "FLAIR", "-q")
     assert run(*words) == (0, "", "")
     image = place("sub-03_desc-ndflow_T1w")
-    assert (desk.out / "T1w" / image).read_bytes() == (whole.out / image).read_bytes()
+    assert sha256(desk.out / "T1w" / image) == sha256(whole.out / image)
     assert ndflow.load(desk.out / "reference.json").keys() == {"T1w", "FLAIR"}
     for name in SCANS:
         desk.image(name.replace("T1w", "FLAIR")).write_bytes(b"")

@@ -100,7 +100,7 @@ def test_scans_are_matched_to_tissues_in_their_own_proportions(
     assert run("normalise", *scans, *target, "--tissue-maps", *maps, "-o", one).code == 0
     for name, row in zip(names, rows, strict=True):
         image = f"{name}.nii.gz"
-        assert (one / image).read_bytes() == (out / "images" / image).read_bytes()
+        assert sha256(one / image) == sha256(out / "images" / image)
         read = read_json(one / f"{name}.json")["inputs"]
         for tissue in TISSUES:
             assert [file["sha256"] for file in read[tissue]] == [sha256(folder / row[tissue])]

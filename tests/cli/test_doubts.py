@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from commands import Ran, Run, typed
 from numpy.typing import NDArray
 from pages import report_of
@@ -69,6 +70,33 @@ def test_what_was_normalised_before_is_noticed_unless_it_was_undone(
     run("cohort", table, tmp_path / "study", "-q")
     again = ("cohort", tmp_path / "study" / "images", tmp_path / "again", "--no-report")
     assert "already normalised: 2 of 2 scans" in run(*again).err
+
+
+@pytest.mark.parametrize("command", ["normalise", "cohort", "bids"])
+def test_images_of_another_contrast_by_name_are_refused_before_any_work(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "dataset_description.json").write_text("{}", "utf-8")
+    folder, out = tmp_path / "sub-1" / "anat", tmp_path / "out"
+    folder.mkdir(parents=True)
+    scans = [save(folder / f"sub-1_{name}.nii", odd("normal")) for name in ("T1w", "T2w")]
+    table = write_tsv(tmp_path / "t.tsv", [{"image": scans[1]}])
+    right, wrong = {
+        "normalise": (("normalise", scans[0], "--to"), ("normalise", scans[1], "--to")),
+        "cohort": (("cohort", table, "--channels", "T1w"), ("cohort", table)),
+        "bids": (("bids", tmp_path), ("bids", tmp_path, "--suffix", "T2w")),
+    }[command]
+    end = ("builtin:T1w", "-o", tmp_path / "out.nii")
+    if command != "normalise":
+        end = ("--reference", "builtin:T1w")
+        level = ["group"] if command == "bids" else []
+        right, wrong = ((*words[:2], out, *level, *words[2:]) for words in (right, wrong))
+    refused = run(*wrong, *end)
+    assert refused.code == 2
+    assert "T2w" in refused.errors[0]
+    assert "builtin:T1w@1" in refused.errors[0]
+    assert not out.exists()
+    assert run(*right, *end).code == 0
 
 
 def test_a_study_counts_its_doubts_in_one_line_per_kind_and_in_its_report(

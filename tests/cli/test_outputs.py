@@ -172,3 +172,42 @@ def test_a_study_at_work_is_neither_read_nor_written(
         done = run(command, *words)
     assert (done.code, contents(out)) == (2, before)
     assert f"{out}: another run of ndflow is at work" in done.err
+
+
+FOLDERS = ("images", "maps", "models", "figures")
+AGAIN = {  # what writes a part of a study again; the rest is written by ``cohort``
+    "evaluation": ("evaluate", "--permutations", 0, "--trees", 2),
+    "report.html": ("report",),
+}
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_nothing_is_ever_written_through_a_link(
+    run: Run, study: SiteStudy, out: Path, tmp_path: Path, *, same: bool
+) -> None:
+    """All files and folders of a study become links to others outside; then it is run again."""
+    assert run(AGAIN["evaluation"][0], out, *AGAIN["evaluation"][1:]).code == 0
+    outside = shutil.copytree(out, tmp_path / "outside")
+    for path in outside.rglob("*"):
+        if path.is_file() and not same:
+            path.write_bytes(b"precious")
+    before, kept = snapshot(outside), out.rename(tmp_path / "kept")
+    places = [path.relative_to(kept) for path in kept.rglob("*") if path.name[0] != "."]
+    scans = [path for path in places if path.suffix and path.parent.name in FOLDERS]
+    assert len(scans) == len(FOLDERS) * len(study.rows)
+    other = ("--set", "effective-count=500", "--no-report")  # all is to be made again
+    cohort = ("cohort", *TWO_LEVEL, *other, study.folder / "all.tsv")
+    for names in (
+        *([name] for name in places if name not in scans),
+        *([name for name in scans if name.parent.name == folder] for folder in FOLDERS),
+    ):
+        shutil.copytree(kept, out)
+        for path in (out / name for name in names):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            path.symlink_to(outside / path.relative_to(out))
+        done = run(*AGAIN.get(names[0].parts[0], cohort), out, "--force")
+        assert done.code, names
+        assert any(f"{out / name}: " in done.err for name in names), done.err
+        assert all((out / name).is_symlink() for name in names), names
+        assert snapshot(outside) == before, names
+        shutil.rmtree(out)

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -16,14 +17,17 @@ from phantoms import head, save
 from studies import read_json
 
 import ndflow
+from ndflow.population import Tissues
+from ndflow.subject.records import ScanModel
+from ndflow.subject.target import builtin_file
 
-SCAN = head(0, shape=(10, 10, 10))
+SCAN, SHARES = head(0, shape=(10, 10, 10)), [0.2, 0.45, 0.35]
 
 _DIGITS = "@digits@"
 ODD = [None, True, False, "", "x" * 300, "a\u2028b", "a\0b", "\ud800", "=cmd|' /C calc'!A0"]
 ODD += ["../../etc", -1, 0, 1, 2**31, 2**63, 10**400, -(10**400), _DIGITS, 0.5, 1e308, -1e308]
 ODD += [1e-320, float("nan"), float("inf"), -float("inf"), [], {}, [[]], [0.0], [[0.0]]]
-ODD += [[1, "a", None], {"": 0}, {"type": "GaussianMixture"}]
+ODD += [[1, "a", None], {"": 0}, {"densities": 0.5}, {"type": "GaussianMixture"}]
 ODD += [{"type": "Affine", "matrix": [[1.0]], "offset": [0.0]}]
 
 
@@ -107,6 +111,9 @@ def documents() -> dict[str, Any]:
         folder = Path(name)
         for stem, model in models.items():
             ndflow.save(folder / f"{stem}.json", model)
+        shutil.copy(builtin_file("T1w@1"), folder / "builtin.json")
+        tissues = Tissues([source.transformed([[1.0]], [shift]) for shift in (0, 1, 2)], SHARES)
+        ScanModel(source, tissues=tissues).write(folder / "tissues.json")
         scan = save(folder / "scan.nii", SCAN)
         typed("fit", scan, "-o", folder / "fit.json", "-q")
         typed("normalise", scan, "--to", folder / "fit.json", "-o", folder / "sidecar.nii", "-q")
@@ -172,6 +179,9 @@ def used(path: Path, is_map: bool, loaded: bool) -> None:
     ran = typed_in("", *words, path, "-o", out)
     assert loaded or ran.code == 2
     assert out.exists() == (ran.code == 0)
+    if not is_map:
+        ran = typed_in("", "reference", path, "-o", path.with_name("average.json"))
+        assert loaded or ran.code == 2
 
 
 def test_json_models(fuzz: Fuzz) -> None:

@@ -22,6 +22,9 @@ GENERATOR = np.random.default_rng(0)
 INSIDE = GENERATOR.random(SHAPE) < 0.5
 IMAGE = read_volume(Nifti1Image(np.ones(SHAPE, np.int16), AFFINE))
 CHANCES = np.where(INSIDE, GENERATOR.uniform(0.501, 1, SHAPE), GENERATOR.uniform(0, 0.5, SHAPE))
+SPLINES = np.where(
+    INSIDE, GENERATOR.uniform(0.501, 1.4, SHAPE), GENERATOR.uniform(-0.4, 0.5, SHAPE)
+)
 NOT_FINITE = INSIDE.astype(float)
 NOT_FINITE[~INSIDE & (GENERATOR.random(SHAPE) < 0.5)] = np.nan
 NOT_FINITE[0, 0, 0], NOT_FINITE[0, 0, 1] = np.nan, np.inf
@@ -42,11 +45,22 @@ def read_mask(source: Any, like: Volume = IMAGE, **options: int) -> tuple[Any, l
         (INSIDE.astype(np.float32), INSIDE, None),
         (INSIDE[..., None].astype(np.int16), INSIDE, None),
         (CHANCES, INSIDE, "values above 0.5"),
+        (SPLINES, INSIDE, "values above 0.5"),
         (INSIDE * GENERATOR.integers(2, 5, SHAPE), INSIDE, "all values but 0"),
         (INSIDE * -1.5, INSIDE, "all values but 0"),
         (NOT_FINITE, SPARSE, "not finite"),
     ],
-    ids=["bool", "bytes", "floats", "axes", "chances", "labels", "negative", "not finite"],
+    ids=[
+        "bool",
+        "bytes",
+        "floats",
+        "axes",
+        "chances",
+        "splines",
+        "labels",
+        "negative",
+        "not finite",
+    ],
 )
 def test_which_values_are_inside(
     values: NDArray[Any], inside: NDArray[np.bool_], warning: str | None

@@ -2,17 +2,22 @@
 
 import copy
 import pickle  # noqa: TID251 - as spawned workers of a data loader do
+import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from nibabel.nifti1 import Nifti1Image
 from numpy.typing import NDArray
 from phantoms import SHAPE, head, radii
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.integrations.normaliser import VolumeNormaliser, apply_recorded, record_map
+from ndflow.image.mask import read_mask
+from ndflow.integrations import normaliser as module
+from ndflow.integrations.normaliser import VolumeNormaliser, apply_recorded, inside_of, record_map
 from ndflow.transport import Affine
 
 LARGE = (40, 36, 32)  # enough voxels for a linear interpolant
@@ -35,6 +40,10 @@ KINDS: dict[str, NDArray[Any]] = {
     "float16": (SCAN + NOISE).astype(np.float16),
     "big-endian float32": FLOATS.astype(">f4"),
 }
+
+
+# The phantoms are unlike the built-in reference, and said to be.
+pytestmark = pytest.mark.filterwarnings("ignore:.*given once per process:UserWarning")
 
 
 class Counted(VolumeNormaliser):
@@ -114,6 +123,61 @@ def test_it_can_be_sent_to_another_process(sent: Any) -> None:
     expected = normaliser.map_of(SCAN, BRAIN)
     assert sent(normaliser).map_of(SCAN, BRAIN) == expected
     assert len(pickle.dumps(normaliser)) < 100_000
+
+
+# ── what is doubtful ──────────────────────────────────────────────────────────────────────────────
+
+END = " (given once per process)"
+
+
+@pytest.fixture
+def caught(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[warnings.WarningMessage]]:
+    """Yield the warnings of a process that has given none before."""
+    monkeypatch.setattr(module, "_GIVEN", set())
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield found
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("sizes", "mask", "kind"),
+    [((5.0, 6.0, 7.0), None, "whole head"), ((1.0, 4.0, 20.0), SCAN > 0, "mask too wide")],
+    ids=["whole head", "wide mask"],
+)
+def test_the_warnings_are_those_of_normalise(
+    sizes: Any, mask: Any, kind: str, order: Any, caught: Any
+) -> None:
+    voxels, affine = np.array(ODD, np.float32, order=order), np.diag([*sizes, 1.0])
+    VolumeNormaliser(REFERENCE).map_of(voxels, mask, affine=affine, name="a.nii")
+    told = [str(one.message).removeprefix("a.nii: ").removesuffix(END) for one in caught]
+    stored = None if mask is None else Nifti1Image(mask.view(np.uint8), affine)
+    expected = ndflow.normalise(Nifti1Image(voxels, affine), to=REFERENCE, mask=stored)
+    lines = [line.removeprefix("the image: ") for line in expected.warnings]
+    assert told == [*lines, *map(str, expected.doubts)]
+    assert any("NaN" in one for one in told)
+    assert any(one.startswith(kind) for one in told)
+
+
+def test_a_process_gives_the_first_warning_of_each_kind(caught: Any) -> None:
+    transform = VolumeNormaliser(REFERENCE)
+    transform.map_of(head(1), name="a.nii")
+    kinds = len(caught)
+    assert kinds
+    assert all(str(one.message).startswith("a.nii: ") for one in caught)
+    for name in ("b.nii", "c.nii"):
+        bad = np.where(head(1) > 0, head(1), np.nan)
+        transform.map_of(bad if name == "b.nii" else bad[1:], name=name)
+    (more,) = caught[kinds:]
+    assert "b.nii: " in str(more.message)
+    assert "NaN" in str(more.message)
+
+
+def test_soft_masks_are_read_as_everywhere(caught: Any) -> None:
+    soft = np.clip(5.5 - 5 * radii(LARGE), 0, 1)
+    assert np.array_equal(inside_of(soft), read_mask(soft).inside)
+    assert np.count_nonzero(inside_of(soft)) < 0.9 * np.count_nonzero(soft)
+    assert "values above 0.5 count as inside" in str(caught[0].message)
 
 
 # ── what is recorded ──────────────────────────────────────────────────────────────────────────────

@@ -12,11 +12,16 @@ import pytest
 from numpy.typing import NDArray
 from phantoms import head, radii
 
+from ndflow.integrations import normaliser
+
 if util.find_spec("deepbet") is None or util.find_spec("torch") is None:
     collect_ignore_glob = ["test_*.py"]
 
 
 SHAPE = (24, 22, 20)
+SOFT = np.clip(5.5 - 5 * radii(SHAPE), 0, 1).astype("f4")  # a mask, as after linear resampling
+# The phantoms are unlike the built-in reference, and said to be.
+UNLIKE = pytest.mark.filterwarnings("ignore:.*given once per process:UserWarning")
 
 
 def voxels(seed: int = 0) -> NDArray[np.float32]:
@@ -24,6 +29,12 @@ def voxels(seed: int = 0) -> NDArray[np.float32]:
     generator = np.random.default_rng(seed)
     scan = head(seed, shape=SHAPE) + generator.random(SHAPE)
     return np.where(radii(SHAPE) < 1, scan * (generator.random(SHAPE) > 0.001), 0).astype("f4")
+
+
+@pytest.fixture
+def silent_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process have given no warnings."""
+    monkeypatch.setattr(normaliser, "_GIVEN", set())
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from monai.data import (
     set_track_meta,
 )
 from monai.transforms import Compose, EnsureTyped, Flip, Flipd, Invertd, Rotate90d
-from needs_torch.conftest import SHAPE, voxels
+from needs_torch.conftest import SHAPE, SOFT, UNLIKE, voxels
 from phantoms import AFFINE, radii
 
 import ndflow
@@ -25,6 +25,7 @@ from ndflow.integrations.monai import NDFlow, NDFlowd
 
 BRAIN = radii(SHAPE) < 0.9
 REFERENCE = "builtin:T1w"
+pytestmark = UNLIKE
 OTHER = ndflow.GaussianMixture([0.5, 0.5], [100.0, 300.0], [1 / 900, 1 / 900])
 
 
@@ -66,6 +67,22 @@ def test_a_mask_as_key_as_function_and_as_it_is() -> None:
     assert np.array_equal(found[0].numpy(), expected(mask=mean))
     in_dict = NDFlowd("image", REFERENCE, mask=above_mean)({"image": image()})
     assert in_dict["image"].equal(found)
+
+
+def test_soft_masks_are_read_as_everywhere() -> None:
+    mask = torch.from_numpy(SOFT)[None]
+    by_key = NDFlowd("image", REFERENCE, mask="brain")({"image": image(), "brain": mask})
+    assert np.array_equal(by_key["image"][0].numpy(), expected(mask=SOFT))
+
+
+@pytest.mark.usefixtures("silent_before")
+def test_images_are_judged_with_their_name_and_size() -> None:
+    meta = {"filename_or_obj": "sub-01_T1w.nii.gz"}
+    whole = MetaTensor(torch.from_numpy(voxels())[None], affine=np.diag([9, 9, 9, 1]), meta=meta)
+    with pytest.warns(
+        UserWarning, match="^sub-01_T1w.nii.gz: whole head: the voxels used are 2,610 ml"
+    ):
+        NDFlow(REFERENCE)(whole)
 
 
 def test_each_channel_goes_to_its_own_reference() -> None:

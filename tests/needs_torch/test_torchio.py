@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torchio
-from needs_torch.conftest import SHAPE, voxels
+from needs_torch.conftest import SHAPE, SOFT, UNLIKE, voxels
 from phantoms import radii
 
 import ndflow
@@ -18,12 +18,14 @@ from ndflow.integrations.torchio import MapIntensities, NDFlow
 
 BRAIN = radii(SHAPE) < 0.95
 REFERENCE = "builtin:T1w"
+pytestmark = UNLIKE
 
 
 def subject(seed: int = 0, **more: Any) -> torchio.Subject:
     return torchio.Subject(
         t1=torchio.ScalarImage(tensor=torch.from_numpy(voxels(seed))[None]),
         brain=torchio.LabelMap(tensor=torch.from_numpy(BRAIN.astype(np.uint8))[None]),
+        soft=torchio.LabelMap(tensor=torch.from_numpy(SOFT)[None]),
         **more,
     )
 
@@ -41,6 +43,8 @@ def t1(one: Any) -> np.ndarray[Any, Any]:
 MASKS: dict[str, tuple[Any, Any]] = {
     "none": (None, None),
     "label": ("brain", BRAIN),
+    "soft label": ("soft", SOFT),
+    "soft function": (lambda x: torch.from_numpy(SOFT)[None], SOFT),
     "function": (above_mean, voxels() > voxels().mean()),
 }
 
@@ -55,6 +59,14 @@ def test_the_result_is_that_of_normalise(kind: str) -> None:
     assert np.array_equal(t1(result), expected)
     assert result.t1.data.dtype == torch.float32
     assert np.array_equal(result.brain.numpy()[0], BRAIN)
+
+
+@pytest.mark.usefixtures("silent_before")
+def test_images_are_judged_with_their_name_and_size() -> None:
+    whole = torch.from_numpy(voxels())[None]
+    one = torchio.Subject(t1=torchio.ScalarImage(tensor=whole, affine=np.diag([9, 9, 9, 1])))
+    with pytest.warns(UserWarning, match="^t1: whole head: the voxels used are 2,610 ml"):
+        NDFlow(REFERENCE)(one)
 
 
 def test_every_channel_of_an_image_has_its_own_map() -> None:

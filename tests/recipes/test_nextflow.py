@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 from recipe_place import ROOT, SUBJECTS, Place
+from studies import content
 
 SOURCE = (ROOT / "recipes/nextflow/main.nf").read_text(encoding="utf-8")
 SCRIPTS = dict(
@@ -36,7 +37,7 @@ def test_the_commands_of_the_processes_give_what_they_promise(place: Place) -> N
         given |= {"reference": "reference.json", "params.options": "--scale positive"}
         execute(place, "NORMALISE", folder, **given)
         assert (folder / f"{one}.json").exists()
-        made[one] = (folder / f"{one}.nii.gz").read_bytes()
+        made[one] = content(folder / f"{one}.nii.gz")
     assert made == place.by_hand()
 
 

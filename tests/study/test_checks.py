@@ -33,10 +33,8 @@ UNIT = Affine([[1.0]], [0.0])
         ({"Site 1": 1, "Site 2": 24}, []),  # numbers differ on purpose
         ({"Site_1": 9, "site 1": 24}, ["site names"]),
         ({"KIEL": 1, "NSK": 24}, []),
-        ({"1": 9, "1.0": 24}, ["site names"]),  # of a spreadsheet
         ({"Site 1": 9, "site01": 24}, ["site names"]),
         ({"1": 9, "10": 24}, []),
-        ({"1.0": 9, "10": 24}, []),
     ],
 )
 def test_sites_that_may_be_one_are_named(counts: dict[str, int], kinds: list[str]) -> None:

@@ -1,6 +1,5 @@
 """Finished studies, read back from their folders."""
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import read_json
+from studies import edit, read_json
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation.comparison import shared_scans
@@ -51,16 +50,17 @@ def test_a_study_is_read_back_as_it_was_run(study: Runs) -> None:
 
 def test_what_is_no_finished_study_is_refused(copied: Path) -> None:
     record = read_json(copied / "provenance.json")
-    unsealed = {name: part for name, part in record.items() if name != "checksum"}
 
     def refused(**changes: Any) -> str:
-        (copied / "provenance.json").write_text(json.dumps(unsealed | changes))
+        edit(copied / "provenance.json", **changes)
         with pytest.raises(FileError) as caught:
             read_finished([copied])
         return str(caught.value)
 
     assert "stopped" in refused(finished=False)
-    assert "damaged" in refused(settings=record["settings"] | {"method": "magic"})
+    assert "damaged" in refused(finished=True, settings=record["settings"] | {"method": "magic"})
+    (copied / "scans.tsv").write_bytes((copied / "scans.tsv").read_bytes() + b"\n")
+    assert "scans.tsv: changed since the study was run" in refused()
 
 
 def test_the_fingerprint_of_results_changes_with_any_of_them(study: Runs, copied: Path) -> None:

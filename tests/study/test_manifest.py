@@ -1,18 +1,21 @@
 """The folder of a study: what it must not hold, what is removed from it, what has changed in it."""
 
+import gzip
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import Silent, SiteStudy, contents, sha256
+from studies import Silent, SiteStudy, contents, read_json, sha256
 
 from ndflow.errors import FileError
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.reporting.build import check_page
+from ndflow.study import tasks
 from ndflow.study.manifest import (
     check_place,
     remove_results,
@@ -22,7 +25,7 @@ from ndflow.study.manifest import (
 from ndflow.study.plan import PROVENANCE, REPORT, SCANS, Study
 from ndflow.study.run import Asked, assemble, check_study, run_study
 from ndflow.study.scan_steps import NormaliseStep
-from ndflow.study.table import named, read_table, write_study_scans
+from ndflow.study.table import named, read_table, study_scans
 from ndflow.study.tasks import Failure
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import StudyRecord
@@ -62,14 +65,13 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_results_of_other_scans_is_refused(tmp_path: Path) -> None:
-    StudyRecord(settings=SETTINGS, channels=("T1w",), outputs={SCANS: ""}).write(
-        tmp_path / PROVENANCE
-    )
     for scan in scans("b", "c"):
         image = Study(tmp_path, [scan]).paths(scan).image
         image.parent.mkdir(exist_ok=True)
         image.touch()
-    write_study_scans(tmp_path / SCANS, scans("a", "b", "c"))
+    (tmp_path / SCANS).write_bytes(study_scans(tmp_path, scans("a", "b", "c")))
+    listed = {SCANS: sha256(tmp_path / SCANS)}
+    StudyRecord(settings=SETTINGS, channels=("T1w",), outputs=listed).write(tmp_path / PROVENANCE)
     check_place(Study(tmp_path, scans("c", "b", "a", "d")), [])
     check_place(Study(tmp_path, scans("c", "b")), [])  # the other has failed
     assert "2 scans not listed in this study, such as b" in refused(Study(tmp_path, scans("a")))
@@ -147,7 +149,7 @@ def test_only_a_report_of_ours_is_removed_or_replaced(tmp_path: Path) -> None:
     StudyRecord(settings={}, outputs={REPORT: sha256(page)}).write(tmp_path / PROVENANCE)
     check_page(page)
     page.write_text("edited")
-    with pytest.raises(FileError, match=r"edited.*--force"):
+    with pytest.raises(FileError, match=r"changed since.*--force"):
         check_page(page)
     check_page(page, force=True)
     remove_unchanged(tmp_path, [page.name])
@@ -158,6 +160,13 @@ def test_only_a_report_of_ours_is_removed_or_replaced(tmp_path: Path) -> None:
 
 
 # ── verify ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def unseal(path: Path) -> None:
+    """Change a record of ours, and remove its checksum."""
+    data = {**read_json(path), "edited": True}
+    del data["checksum"]
+    path.write_text(json.dumps(data))
 
 
 def problems(out: Path) -> list[tuple[str, str]]:
@@ -180,3 +189,34 @@ def test_whatever_is_missing_changed_or_foreign_is_found(made: Path, place: Path
     ]
     assert problems(place / "out") == found
     assert verify(place / "out", jobs=2) == verify(place / "out")
+
+
+def test_an_edited_record_list_or_table_is_found(place: Path) -> None:
+    out = place / "out"
+    (out / "failures.tsv").write_text("scan\tstage\tcause\ttry\ns1\tfit\tinvented\tn/a\n")
+    unseal(out / "models" / "s0.json")
+    assert problems(out) == [("changed", "s0.json"), ("foreign", "failures.tsv")]
+    unseal(out / PROVENANCE)
+    with pytest.raises(FileError, match="its checksum is missing"):
+        verify(out)
+    with pytest.raises(FileError, match="its checksum is missing"):
+        run_study(planned(place, force=True), Silent())
+
+
+def test_the_table_of_the_user_and_the_failures_are_checked_too(place: Path) -> None:
+    table, bad = place / "all.tsv", place / "s0.nii.gz"
+    bad.write_bytes(b"none")
+    assert len(run_study(planned(place), tasks.Silent()).failures) == 1
+    bad.unlink()
+    failures = place / "out" / "failures.tsv"
+    assert problems(place / "out") == []
+    failures.write_text("")
+    table.write_text(table.read_text() + "\n")
+    assert problems(place / "out") == [("changed", "all.tsv"), ("changed", "failures.tsv")]
+
+
+def test_what_is_compressed_again_is_as_it_was(place: Path) -> None:
+    image = place / "out" / "images" / "s0.nii.gz"
+    image.write_bytes(gzip.compress(gzip.decompress(image.read_bytes()), 1))
+    assert problems(place / "out") == []
+    assert run_study(planned(place), Silent()).kept == 6

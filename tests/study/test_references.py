@@ -14,6 +14,7 @@ from studies import Silent, positive, read_json
 
 import ndflow
 from ndflow.density import GaussianMixture
+from ndflow.errors import FileError
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
@@ -176,6 +177,9 @@ def test_averages_are_made_again_only_if_something_changed(
     assert not made
     path = plan.folder / "reference_Bonn.json"
     path.write_text(path.read_text().replace("Bonn", "bonn") + " ")
+    with pytest.raises(FileError, match=r"reference_Bonn\.json: changed since"):
+        run_study(plan, Silent())
+    path.unlink()
     assert run_study(plan, Silent()).kept == 4
     assert len(made) == 1
     average = replace(plan.options, average="quantile", force=True)

@@ -89,8 +89,29 @@ def test_densities_are_compared_with_the_others_and_the_reference() -> None:
 
 def test_the_contrast_of_a_scan_is_named_before_its_mask() -> None:
     scans, models = study("A")
-    models["A2"] = replace(models["A2"], mask=replace(MASK, rim=0.99, rise=0.2))
-    assert kinds(scans, models) == {"A2": ["other contrast"]}
+    for rim, rise in ((0.99, 0.2), (0.77, 0.6)):  # inverted, and FLAIR
+        models["A2"] = replace(models["A2"], mask=replace(MASK, rim=rim, rise=rise))
+        assert kinds(scans, models) == {"A2": ["other contrast"]}
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted", "image", "mask", "odd"),
+    [
+        ("intensity", "T1w", "a.nii", replace(MASK, rise=0.5), True),  # as noise has
+        ("T1w", "intensity", "a.nii", replace(MASK, rise=0.5), True),
+        ("intensity", "intensity", "a.nii", replace(MASK, rise=0.5), False),
+        ("intensity", "T1w", "a.nii", replace(MASK, rise=0.7), False),
+        ("intensity", "T1w", "a.nii", replace(MASK, rise=0.5, volume=100.0), False),
+        ("T1w", "intensity", "a_FLAIR.nii", MASK, True),  # of the column T1w
+        ("T1w", "intensity", "a_T1w.nii", MASK, False),
+    ],
+)
+def test_a_single_scan_shows_what_its_target_or_its_column_does(
+    own: str, wanted: str, image: str, mask: MaskFigures, odd: bool
+) -> None:
+    scan, model = Subject({own: image}, name="a"), ScanModel(BRAIN, mask=mask)
+    found = odd_scans([scan], {"a": model}, BRAIN, [wanted])
+    assert [doubt.kind for doubt in found.get("a", ())] == ["other contrast"] * odd
 
 
 # ── sites ─────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ import pytest
 
 from ndflow.errors import FileError
 from ndflow.image.subject import Subject, TissueMaps
-from ndflow.study.table import Listing, named, read_study_scans, read_table, write_study_scans
+from ndflow.study.table import Listing, named, read_study_scans, read_table, study_scans
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -68,6 +68,14 @@ def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
 
 
 # ── the same twice ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_site_that_a_spreadsheet_made_a_number_is_the_same(tmp_path: Path) -> None:
+    sites = {"1": "1", "1.0": "1", "1,00": "1", "10": "10", "1.5": "1.5", "v1.0": "v1.0"}
+    lines = [f"{number}.nii\t{site}" for number, site in enumerate(sites)]
+    table = tmp_path / "t.tsv"
+    table.write_text("\n".join(["image\tsite", *lines]), "utf-8")
+    assert [scan.site for scan in read_table(table).subjects] == [*sites.values()]
 
 
 def test_the_same_file_and_almost_the_same_site_are_refused(tmp_path: Path) -> None:
@@ -135,6 +143,6 @@ def test_the_scans_of_a_study_read_back(tmp_path: Path, text: str, shown: str, u
     assert [*listing.unused] == unused.split()
     scans = named(listing.subjects)
     assert all(scan.covariates and scan.channels == tuple(shown.split()) for scan in scans)
-    write_study_scans(tmp_path / "scans.tsv", scans)
+    (tmp_path / "scans.tsv").write_bytes(study_scans(tmp_path, scans))
     read = read_study_scans(tmp_path / "scans.tsv", shown.split())
     assert [replace(one, origin="") for one in read] == [replace(one, origin="") for one in scans]

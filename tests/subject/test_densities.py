@@ -1,6 +1,5 @@
 """The density of a scan, references made of several, and the files that hold them."""
 
-import hashlib
 import json
 from itertools import permutations
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from mixtures import random_mixture
 from one_scan import SCAN
 from phantoms import AFFINE, head, radii, save, tissue_shares
-from studies import edit
+from studies import edit, sha256
 
 import ndflow
 from ndflow.density.binning import QUANTILE_LEVELS
@@ -64,9 +63,7 @@ def test_a_file_says_nothing_of_names_but_has_all_hashes(tmp_path: Path) -> None
     written = fit_to_file(scan, output, force=False, options=Options())
     assert ScanModel.read(output).content() == written.content()
     assert "secret" not in output.read_text(encoding="utf-8")
-    assert written.sha256 == {
-        name: (hashlib.sha256(path.read_bytes()).hexdigest(),) for name, path in files.items()
-    }
+    assert written.sha256 == {name: (sha256(path),) for name, path in files.items()}
     assert written.tissues is not None
 
 

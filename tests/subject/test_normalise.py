@@ -1,8 +1,8 @@
 """`ndflow.normalise` and `ndflow.apply` from Python, and what becomes of their results."""
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,6 +15,7 @@ from nibabel.nifti2 import Nifti2Image
 from numpy.typing import NDArray
 from one_scan import OTHER, SCAN, SOURCE, TARGET, TARGET_SD
 from phantoms import AFFINE, SHAPE, radii, save
+from studies import sha256
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
@@ -56,8 +57,7 @@ def test_every_form_of_an_image_gives_the_same_result(tmp_path: Path, form: str)
     written = ndflow.normalise(given, TARGET, output=output)
     assert (written.image, written.output) == (None, output)
     assert np.array_equal(values(nibabel.load(output)), RESULT.image)
-    digest = hashlib.sha256(output.read_bytes()).hexdigest()
-    assert written.record.outputs == {"out.nii.gz": digest}
+    assert written.record.outputs == {"out.nii.gz": sha256(output)}
     assert replace(written.record, outputs=None) == returned.record
     assert MapRecord.read(tmp_path / "out.json").to_dict() == written.record.to_dict()
     assert ndflow.load(tmp_path / "out.json") == written.imap == returned.imap
@@ -119,6 +119,27 @@ def test_a_map_takes_an_image_there_and_back() -> None:
     assert np.array_equal(again, there.image)
 
 
+def test_voxels_beyond_the_scan_of_a_map_are_doubted() -> None:
+    def kinds(image: Any, imap: Any, mask: Any = None, **options: Any) -> list[str]:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "map.json"
+            imap.write(path)
+            return [one.kind for one in ndflow.apply(image, path, mask=mask, **options).doubts]
+
+    beyond, masked = ["beyond the map"], ndflow.normalise(SCAN, TARGET, mask=INSIDE)
+    alone = MapRecord(RESULT.imap)
+    around = SCAN + 10 * ~INSIDE  # air, without a mask
+    for record in (RESULT.record, masked.record, alone):
+        assert kinds(SCAN, record) == []
+        assert kinds(2 * SCAN, record) == beyond
+        assert kinds(SCAN // 4, record, INSIDE) == beyond
+    assert kinds(around, masked.record) == []
+    assert kinds(around, masked.record, INSIDE) == []
+    assert kinds(SCAN // 8, masked.record) == beyond
+    assert kinds(around, RESULT.record) == beyond
+    assert kinds(2 * SCAN, RESULT.record, inverse=True, other_image=True) == []
+
+
 # ── results ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -135,7 +156,7 @@ def test_a_saved_result_is_the_one_that_would_be_written(
     with pytest.raises(FileError, match="one of the inputs"):
         result.save(path, force=True)
     saved = result.save(tmp_path / "saved.nii.gz")
-    assert (tmp_path / "saved.nii.gz").read_bytes() == (tmp_path / "out.nii.gz").read_bytes()
+    assert sha256(tmp_path / "saved.nii.gz") == sha256(tmp_path / "out.nii.gz")
     own, other = (replace(one.record, warnings=(), outputs=None) for one in (saved, written))
     assert own == other
     assert MapRecord.read(tmp_path / "saved.json").to_dict() == saved.record.to_dict()

@@ -12,9 +12,13 @@ from phantoms import AFFINE, save
 from scipy import stats
 
 import ndflow
-from ndflow.errors import InvalidValueError
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.options import Options
-from ndflow.subject.target import Target, check_units, in_units, read_target
+from ndflow.population import Tissues
+from ndflow.subject.records import ScanModel
+from ndflow.subject.reference import read_source
+from ndflow.subject.target import Target, check_contrast, check_units, in_units, read_target
 
 FIT = fitted(OTHER)
 REFERENCE = ndflow.reference([FIT.mixture])
@@ -51,6 +55,43 @@ def test_a_target_comes_in_many_forms(
     files = [file.file for files in target.files.values() for file in files]
     assert files == ([str(given)] if form.startswith("path") else [])
     assert read(target) == target
+
+
+@pytest.mark.parametrize("place", ["mixture", "tissues"])
+def test_a_file_with_a_density_that_no_image_has_is_refused(tmp_path: Path, place: str) -> None:
+    far = FIT.mixture.transformed([[1.0]], [1e21])
+    tissues = Tissues((far, FIT.mixture, FIT.mixture), [0.2, 0.4, 0.4])
+    path = tmp_path / "far.json"
+    model = {"mixture": ScanModel(far), "tissues": ScanModel(FIT.mixture, tissues=tissues)}[place]
+    model.write(path)
+    with pytest.raises(FileError, match="which no image has") as refused:
+        read_source(Subject(path), options=Options())
+    assert refused.value.path == str(path)
+    with pytest.raises(FileError, match="which no image has"):
+        read(path)
+
+
+# What images are called by their user, their names, those of the target, and whether they fit.
+CONTRASTS = [
+    (ANY_CHANNEL, ["a_T2w.nii"], "T1w", False),
+    (ANY_CHANNEL, ["a_T2w.nii", "b_FLAIR.nii"], "T1w", False),
+    (ANY_CHANNEL, ["a_T2w.nii", "b_T1w.nii"], "T1w", True),  # a doubt about one of them
+    (ANY_CHANNEL, ["a_T2w.nii", "b.nii"], "T1w", True),
+    (ANY_CHANNEL, ["a_T1.nii"], "T1w", True),
+    (ANY_CHANNEL, ["a_T2w.nii"], ANY_CHANNEL, True),
+    (ANY_CHANNEL, ["a_T2w.nii"], "MTR", True),
+    ("T1w", ["a_T2w.nii"], "T1w", True),  # the user knows better
+    ("T2w", ["a_T1w.nii"], "T1w", False),
+]
+
+
+@pytest.mark.parametrize(("called", "names", "of", "fits"), CONTRASTS)
+def test_what_all_images_show_must_be_what_the_target_does(
+    called: str, names: list[str], of: str, fits: bool
+) -> None:
+    scans = [Subject({called: name}) for name in names]
+    with nullcontext() if fits else pytest.raises(FileError):
+        check_contrast(scans, [of], "target.json")
 
 
 # ── units ────────────────────────────────────────────────────────────────────────────────────────

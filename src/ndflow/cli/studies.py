@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import wrap
@@ -243,9 +242,10 @@ def _check_shared(out: Path, studies: Sequence[Study]) -> None:
         cause = "holds a study, but each of several channels needs a folder of its own in it"
         raise FileError(out, cause, elsewhere)
     read = {Path(file).absolute() for one in studies for file in (one.table, one.given) if file}
-    for path in (out / name for name in (REPORT, *_shared_names(studies))):
-        if path in read or model_files.not_ours(record, [path]):
-            raise FileError(path, "exists, and is not of this study", f"move it, or {elsewhere}")
+    shared = [out / name for name in (REPORT, *_shared_names(studies))]
+    for path in (path for path in shared if path in read):
+        raise FileError(path, "lies where the study writes a file of that name", elsewhere)
+    model_files.refuse_others(record, shared, force=studies[0].options.force)
 
 
 def _shared_names(studies: Sequence[Study]) -> list[str]:
@@ -258,24 +258,28 @@ def _write_shared(out: Path, studies: Mapping[str, Study], run: RunOptions) -> i
     record = out / PROVENANCE
     done = tuple(n for n, one in studies.items() if (one.folder / PROVENANCE).exists())
     try:
-        with ExitStack() as pending:
-            written = {}
-            for name in _shared_names([*studies.values()]):
-                paths = {channel: study.folder / name for channel, study in studies.items()}
-                if all(path.exists() for path in paths.values()):
-                    known = {channel: ReferenceModel.read(path) for channel, path in paths.items()}
-                    content = ReferenceModels(known).content()
-                    written[out / name] = model_files.write_pending(pending, out / name, content)
-            earlier = model_files.outputs_in(record)
-            page = {path: sha256 for path, sha256 in earlier.items() if path.name == REPORT}
-            full = StudiesRecord(done, model_files.relative_outputs(record, page | written))
-            model_files.list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
-        if (common := out / reference_name(None)) in written:
+        files = {}
+        for name in _shared_names([*studies.values()]):
+            paths = {channel: study.folder / name for channel, study in studies.items()}
+            if all(path.exists() for path in paths.values()):
+                known = {channel: ReferenceModel.read(path) for channel, path in paths.items()}
+                files[out / name] = ReferenceModels(known).content()
+        earlier = model_files.outputs_in(record)
+        page = {path: sha256 for path, sha256 in earlier.items() if path.name == REPORT}
+        kept = model_files.relative_outputs(record, page)
+
+        def content(written: dict[str, str]) -> bytes:
+            return StudiesRecord(done, kept | written).content()
+
+        force = next(iter(studies.values())).options.force
+        stale = earlier.keys() - page.keys()
+        model_files.write_listed(record, files, content, earlier=stale, force=force)
+        if (common := out / reference_name(None)) in files:
             run.verbosity.say(f"wrote {shown_path(common)}, the references of {listed([*studies])}")
         if done and not run.no_report and find_spec("jinja2") is not None:
             from ndflow.reporting.build import write_channel_index
 
-            run.verbosity.say(f"wrote {shown_path(write_channel_index(out, done))}")
+            run.verbosity.say(f"wrote {shown_path(write_channel_index(out, done, force=force))}")
     except FileError as error:
         print_error(str(error))
         return 1

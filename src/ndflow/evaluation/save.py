@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import os
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ndflow._version import installing, not_installed
 from ndflow.errors import FileError, InvalidValueError, NdflowError
@@ -25,15 +25,15 @@ from ndflow.evaluation.comparison import Comparison, compare
 from ndflow.evaluation.figures import Drawing, drawings
 from ndflow.evaluation.summary import as_text, overview, sections, verdict
 from ndflow.evaluation.tables import tables
-from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.atomic import AnyPath, refuse_links
+from ndflow.files.model_files import write_listed
 from ndflow.files.outputs import check_folder, make_folder
-from ndflow.files.stream import sha256_of
-from ndflow.files.tables import write_table
+from ndflow.files.tables import table_bytes
 from ndflow.options import Options
 from ndflow.study.finished import unchanging
 from ndflow.study.manifest import read_record
 from ndflow.study.plan import EVALUATION, EVALUATION_RECORD
-from ndflow.study.tasks import Progress, Silent, Task, record_failures
+from ndflow.study.tasks import FAILURES, Progress, Silent, Task, failures_table
 from ndflow.subject.records import EvaluationRecord
 from ndflow.values import JSON, whole
 
@@ -79,7 +79,7 @@ def check_evaluation(folder: Path, *, force: bool) -> None:
         raise InvalidValueError(f"an evaluation needs {missing[0]}; try {installing('evaluate')}")
     if not force and folder.is_dir() and any(folder.iterdir()):
         raise FileError(folder, "not empty", "choose another folder, or --force to write there")
-    _former(folder)
+    refuse_links(folder, _former(folder))
 
 
 def _write(
@@ -96,53 +96,53 @@ def _write(
         raise NdflowError(failures[0].message)
     contents = {VERDICT: judged.encode(), "summary.txt": evaluation.text.encode()}
     contents |= ChainMap(*drawn.values())
-    files = [*contents, *(f"{name}.tsv" for name in made)]
-    former = _former(folder)
-    for name in files:
-        if name not in former and os.path.lexists(folder / name):
-            raise FileError(folder / name, "exists, and was not written by ndflow", _ELSEWHERE)
-    make_folder(folder)
-    # Should this process be killed, the next one knows whose files these are.
-    begun = EvaluationRecord(outputs=dict.fromkeys([*former, *files], ""))
-    begun.write(folder / EVALUATION_RECORD, force=True)
-    for name in former:
-        (folder / name).unlink(missing_ok=True)
     for name, rows in made.items():
         cells = ([_cell(part) for part in row.values()] for row in rows)
-        write_table(folder / f"{name}.tsv", list(rows[0]), cells)
-    for name, content in contents.items():
-        with new_file(folder / name, force=True) as file:
-            file.write(content)
-    record_failures(folder, None, {"evaluate": comparison.failures})
-    EvaluationRecord(
+        contents[f"{name}.tsv"] = table_bytes(list(rows[0]), cells)
+    if comparison.failures:
+        contents[FAILURES] = failures_table({"evaluate": comparison.failures})
+    make_folder(folder)
+    record = EvaluationRecord(
         results={run.name: run.results for run in comparison.runs},
-        outputs={name: sha256_of(folder / name) for name in sorted(files)},
         runs={run.name: str(run.study.folder) for run in comparison.runs},
         **made_by,
-    ).write(folder / EVALUATION_RECORD, force=True)
+    )
+    _write_listed(record, folder, contents, earlier=_former(folder))
     return evaluation
+
+
+def _write_listed(
+    record: EvaluationRecord, folder: Path, contents: Mapping[str, bytes], **how: Any
+) -> None:
+    """Write some files of an evaluation, and list them in its record besides what it lists."""
+
+    def content(written: dict[str, str]) -> bytes:
+        outputs = dict(sorted((record.outputs | written).items()))
+        return replace(record, outputs=outputs).content()
+
+    files = {folder / name: data for name, data in contents.items()}
+    write_listed(folder / EVALUATION_RECORD, files, content, force=True, **how)
 
 
 def add_table(
     folder: Path, name: str, columns: Sequence[str], rows: Sequence[Sequence[str | None]]
 ) -> None:
     """Write one more table of an evaluation, and note it in the evaluation's record."""
-    path = folder / name
-    write_table(path, columns, rows)
     record = EvaluationRecord.read(folder / EVALUATION_RECORD)
-    outputs = record.outputs | {name: sha256_of(path)}
-    replace(record, outputs=outputs).write(folder / EVALUATION_RECORD, force=True)
+    _write_listed(record, folder, {name: table_bytes(columns, rows)})
 
 
-def _former(folder: Path) -> set[str]:
+def _former(folder: Path) -> list[Path]:
     """Return the files of an earlier evaluation in a folder."""
-    if not (folder / EVALUATION_RECORD).exists():
-        return set()
+    record = folder / EVALUATION_RECORD
+    refuse_links(folder, [record])
+    if not record.exists():
+        return []
     try:
-        read = EvaluationRecord.read(folder / EVALUATION_RECORD)
+        read = EvaluationRecord.read(record)
     except FileError as error:
         raise FileError(error.path, error.cause, _ELSEWHERE) from None
-    return {Path(name).name for name in read.outputs}
+    return [folder / name for name in read.outputs]
 
 
 def _cell(part: float | str | None) -> str | None:
@@ -210,7 +210,8 @@ def evaluate(
         raise InvalidValueError("runs must name at least one study")
     if output is None and len(folders) != 1:
         raise InvalidValueError("a comparison of several runs needs a folder; give --output DIR")
-    folder = Path(folders[0]) / EVALUATION if output is None else Path(output)
+    root = Path(folders[0]) if output is None else Path(output)
+    folder = root / EVALUATION if output is None else root
     covariates = (covariate,) if isinstance(covariate, str) else tuple(covariate or ())
     numbers = {
         "permutations": whole(permutations, "permutations", 0, 1 << 20),
@@ -222,6 +223,7 @@ def evaluate(
 
     def one(place: Path, channel: str | None) -> Evaluation:
         with unchanging(folders, channel) as finished:
+            refuse_links(root, [place])
             check_evaluation(place, force=force)
             comparison = compare(finished, follow, covariates=covariates, **how, **numbers)
         return _write(comparison, place, follow, jobs, command=tuple(command), settings=settings)

@@ -38,20 +38,20 @@ def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] =
 
     Parameters
     ----------
-    path : the file. A symbolic link stands for the file that it points to.
+    path : the file. A symbolic link is refused: what it points to is not ours.
     force : whether an existing file may be replaced.
     inputs : files that must not be replaced, even with `force`.
 
     Returns
     -------
-    place : the real path of the file, with symbolic links resolved.
+    place : the absolute path of the file.
 
     Raises
     ------
     FileError : if the file may not be written.
     """
     try:
-        place = Path(os.path.realpath(path))
+        place = Path(path).absolute()
         taken = place.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         taken = None
@@ -59,6 +59,8 @@ def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] =
         reason = getattr(error, "strerror", None) or error
         raise FileError(path, f"cannot be written to ({reason})", "choose another name") from None
     if taken is not None:
+        if stat.S_ISLNK(taken):
+            raise _linked(path)
         if not stat.S_ISREG(taken):
             what = "a folder" if stat.S_ISDIR(taken) else "not an ordinary file"
             raise FileError(path, what, "choose another name for the output")
@@ -73,6 +75,22 @@ def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] =
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _failure(path, place, PermissionError(errno.EACCES, ""))
     return place
+
+
+def refuse_links(folder: Path, paths: Iterable[Path]) -> None:
+    """Refuse paths below a folder that are symbolic links, or go through one that lies in it."""
+    seen = {folder}
+    for path in paths:
+        while path not in seen:
+            if path.is_symlink():
+                raise _linked(path)
+            seen.add(path)
+            path = path.parent
+
+
+def _linked(path: AnyPath) -> FileError:
+    hint = "remove the link, or choose another place for the results"
+    return FileError(path, "a symbolic link, which ndflow does not write through", hint)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ A model that is the record of a result has ``outputs``: the files that were made
 paths relative to the record, and the SHA-256 of each. It is written when its files are complete,
 and before they get their names. So whenever a run is killed, every file that has its name is
 listed; a file that is not listed, or whose content is another, belongs to somebody else, who may
-have edited it, and is never replaced without being asked.
+have edited it, and is never replaced without being asked. Nor is a symbolic link.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath, check_new, new_file, sync
+from ndflow.files.atomic import AnyPath, check_new, new_file, refuse_links, sync
 from ndflow.files.stream import FileHash, open_file, sha256_of
 
 FORMAT, VERSION = "ndflow", 2
 RIGHT_FILE = "check that it is the right file"
+ELSEWHERE = "move it, or choose another folder for the results"
 
 _MAX_BYTES = 64 << 20
 _ENVELOPE = ("format", "version", "kind", "ndflow", "checksum")
@@ -117,13 +118,14 @@ class ModelFile(NamedTuple):
     file: FileHash
 
 
-def read_model(path: AnyPath, *kinds: str) -> ModelFile:
+def read_model(path: AnyPath, *kinds: str, sealed: bool = False) -> ModelFile:
     """Read a model file, and check that it is as it was written.
 
     Parameters
     ----------
     path : the file.
     kinds : the kinds that are accepted; by default all of them.
+    sealed : whether it must have a checksum, as all that we write has.
 
     Raises
     ------
@@ -141,6 +143,8 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
         cause = f"of the kind {kind!r}, where {' or '.join(map(repr, kinds))} is expected"
         raise FileError(path, cause, RIGHT_FILE)
     payload = {name: part for name, part in data.items() if name not in _ENVELOPE}
+    if sealed and "checksum" not in data:
+        raise FileError(path, "edited: its checksum is missing", "restore it from a copy")
     if "checksum" in data and data["checksum"] != _checksum(payload):
         cause = "damaged or edited: its content is not what its checksum says"
         raise FileError(path, cause, "make it again, or restore it from a copy")
@@ -207,6 +211,34 @@ def write_pending(
     return hashlib.sha256(content).hexdigest()
 
 
+def write_listed(
+    record: Path,
+    files: Mapping[Path, bytes],
+    content: Callable[[dict[str, str]], bytes],
+    *,
+    earlier: Iterable[Path] = (),
+    force: bool = False,
+) -> None:
+    """Write files together with the record that lists them; one that is there already is kept.
+
+    Parameters
+    ----------
+    record : where the record goes.
+    files : what they hold.
+    content : gives what the record says, from the hashes of the files as a record lists them.
+    earlier : other files, to be removed if the record has listed them until now.
+    force : whether files may be replaced that somebody has changed, see `refuse_others`.
+    """
+    hashed = {path: hashlib.sha256(data).hexdigest() for path, data in files.items()}
+    new = {path: data for path, data in files.items() if hash_of(path) != hashed[path]}
+    refuse_others(record, files, force=force)
+    with ExitStack() as pending:
+        for path, data in new.items():
+            write_pending(pending, path, data)
+        gone = {*new, *earlier} - (files.keys() - new.keys())
+        list_outputs(pending, record, content(relative_outputs(record, hashed)), gone)
+
+
 def list_outputs(
     pending: ExitStack, record: Path, content: bytes, outputs: Iterable[Path], *, force: bool = True
 ) -> None:
@@ -226,13 +258,13 @@ def list_outputs(
     write_pending(pending, record, content, force=force)  # the last, so named first
     for path in outputs:
         if path.absolute() in earlier:
-            Path(os.path.realpath(path)).unlink(missing_ok=True)  # links are kept
+            path.unlink(missing_ok=True)
 
 
 def outputs_in(record: Path) -> dict[Path, str]:
     """Return the files that a record lists, and their hashes; none if it cannot be read."""
     try:
-        return outputs_of(record, read_model(record).payload)
+        return outputs_of(record, read_model(record, sealed=True).payload)
     except FileError:
         return {}
 
@@ -252,10 +284,24 @@ def _beside(folder: Path, name: str) -> Path:
 
 
 def not_ours(record: Path, paths: Iterable[Path]) -> list[Path]:
-    """Return those of some files that are there, but not as the record lists them."""
+    """Return those of some files that are there, but not as the record lists them; and links."""
     there = [path for path in paths if os.path.lexists(path)]
     listed = outputs_in(record) if there else {}
-    return [path for path in there if listed.get(path.absolute(), "") != _hash_of(path)]
+    return [p for p in there if p.is_symlink() or listed.get(p.absolute()) != hash_of(p)]
+
+
+def refuse_others(record: Path, paths: Iterable[Path], *, force: bool = False) -> None:
+    """Refuse to replace a link, and a file that the record does not list.
+
+    One that it lists, but that somebody has changed since, is replaced by force only.
+    """
+    paths = [*paths]
+    refuse_links(record.parent, paths)
+    for path in unlisted([record], paths):
+        raise FileError(path, "exists, and was not written by ndflow", ELSEWHERE)
+    for path in () if force else not_ours(record, paths):
+        hint = "to keep it, copy it elsewhere; --force replaces it"
+        raise FileError(path, "changed since ndflow wrote it", hint)
 
 
 def unlisted(records: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
@@ -264,7 +310,8 @@ def unlisted(records: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if os.path.lexists(path) and path.absolute() not in listed]
 
 
-def _hash_of(path: Path) -> str | None:
+def hash_of(path: Path) -> str | None:
+    """Return the hash of a file; None if it cannot be read."""
     try:
         return sha256_of(path)
     except FileError:

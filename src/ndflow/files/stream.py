@@ -3,9 +3,11 @@
 The reader asks for as many bytes as a header announces; a file that cannot hold that many is
 refused. So a malicious file costs no more memory than an honest one of its size, and a
 decompression bomb is noticed while it is being decompressed. Checksum and length are verified at
-the end of the stream (`Stream.finish`); no content should be trusted before that. The file is
-hashed while it is read: a record of what was read cannot be about another file of the same name.
-gzip is reproducible when it is written.
+the end of the stream (`Stream.finish`); no content should be trusted before that.
+
+A file is hashed while it is read, so that a record of what was read cannot be about another file of
+the same name; and while it is written. What is hashed is its content, decompressed: compressors
+need not give the same bytes twice, and a file that is compressed again is still the same.
 
 A *fingerprint* tells whether a result has to be made again. It is the hash of everything that the
 result depends on: the contents of its input files, not their dates or names; the settings; the
@@ -22,6 +24,7 @@ import json
 import os
 import shlex
 import stat
+import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,29 +52,6 @@ _LEVEL = 2
 _GZIP_FORMAT = 31  # zlib's window bits for deflate with gzip's header, checksum and length
 
 
-class Hashed(io.RawIOBase):
-    """A file that is hashed while it is read or written."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file: Any = file
-        self._hash = hashlib.sha256()
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as possible; return the number of bytes, 0 at the end."""
-        count: int = self._file.readinto(buffer)
-        self._hash.update(memoryview(buffer)[:count])
-        return count
-
-    def write(self, data: Any) -> int:
-        """Write, and return the number of bytes written."""
-        self._hash.update(data)
-        return int(self._file.write(data))
-
-    def digest(self) -> str:
-        """Return the SHA-256 of everything read or written so far, in hexadecimal."""
-        return self._hash.hexdigest()
-
-
 class Stream:
     """The content of a file, decompressed while it is read; made by `open_stream`.
 
@@ -82,18 +62,16 @@ class Stream:
     capacity : an upper bound on the number of bytes that it can hold.
     """
 
-    def __init__(self, path: str, file: BinaryIO, *, max_bytes: int) -> None:
-        compressed = file.read(len(_GZIP)) == _GZIP
-        file.seek(0)
+    def __init__(self, path: str, file: io.BufferedReader, *, max_bytes: int) -> None:
+        compressed = _is_gzip(file)
         size = os.fstat(file.fileno()).st_size
         if not size:
             raise FileError(path, "an empty file", _AGAIN)
         self.path, self.size, self._max_bytes = path, size, max_bytes
         self.capacity = size * _MOST_INFLATION if compressed else size
-        self._source = Hashed(file)
         unpack: Any = igzip.IGzipFile
-        self._content = unpack(fileobj=self._source) if compressed else self._source
-        self._taken = 0
+        self._content = unpack(fileobj=file) if compressed else file
+        self._taken, self._hash = 0, hashlib.sha256()
 
     def read(self, count: int, what: str) -> NDArray[np.uint8]:
         """Return the next bytes; refuse a file that has fewer left.
@@ -130,8 +108,8 @@ class Stream:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the file as it is stored; known when it has been read to its end."""
-        return self._source.digest()
+        """The SHA-256 of the content, decompressed; known when it has been read to its end."""
+        return self._hash.hexdigest()
 
     def _fill(self, buffer: memoryview) -> int:
         """Read some bytes into a buffer; return how many, 0 at the end, when all is verified."""
@@ -143,6 +121,7 @@ class Stream:
         except (igzip.BadGzipFile, isal_zlib.error) as error:  # type: ignore[misc]  # isal's stub
             raise FileError(self.path, f"damaged: {error} in its gzip data", _AGAIN) from None
         self._taken += got
+        self._hash.update(buffer[:got])
         return got
 
     def _refuse_beyond(self, size: int) -> None:
@@ -172,9 +151,20 @@ def open_stream(
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file as it is stored, not decompressed, in hexadecimal."""
+    """Return the SHA-256 of the content of a file, decompressed, in hexadecimal."""
     with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        if not _is_gzip(file):
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        stream = Stream(os.fspath(path), file, max_bytes=sys.maxsize)
+        stream.finish(keep=0)
+        return stream.sha256
+
+
+def _is_gzip(file: BinaryIO) -> bool:
+    """Tell whether a file is compressed, by how it begins; leave it at its beginning."""
+    begins = file.read(len(_GZIP))
+    file.seek(0)
+    return begins == _GZIP
 
 
 @contextmanager
@@ -219,7 +209,7 @@ def _missing(path: str) -> FileError:
 
 @dataclass(frozen=True)
 class FileHash(Record):
-    """A file that was read, and the SHA-256 of what was read from it."""
+    """A file that was read, and the SHA-256 of what it holds, decompressed."""
 
     file: str
     sha256: str
@@ -280,24 +270,16 @@ def is_compressed(name: str) -> bool:
 
 
 class GzipWriter:
-    """Compresses what is written to it into a file, which stays open.
+    """Compresses what is written to it into a file, which stays open; no time, and no name."""
 
-    The same content gives the same bytes: neither a time nor a name is written, and the compressor,
-    whose output depends on how its input is split, always gets blocks of the same size.
-    """
-
-    def __init__(self, file: BinaryIO | Hashed) -> None:
-        self._file, self._waiting = file, bytearray()
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
         self._compressor = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP_FORMAT)
 
     def write(self, data: bytes | memoryview) -> None:
         """Compress some more data."""
-        for start in range(0, len(data), _BLOCK):
-            self._waiting += data[start : start + _BLOCK]
-            if len(self._waiting) >= _BLOCK:
-                self._file.write(self._compressor.compress(self._waiting[:_BLOCK]))
-                del self._waiting[:_BLOCK]
+        self._file.write(self._compressor.compress(data))
 
     def finish(self) -> None:
         """Write what remains, the checksum and the length."""
-        self._file.write(self._compressor.compress(self._waiting) + self._compressor.flush())
+        self._file.write(self._compressor.flush())

@@ -123,13 +123,18 @@ def refuse_rows(path: AnyPath, faults: Sequence[str]) -> None:
 def write_table(
     path: AnyPath, columns: Sequence[str], rows: Iterable[Sequence[str | None]]
 ) -> None:
-    """Write a tab-separated table, replacing the file if it exists.
+    """Write a tab-separated table, replacing the file if it exists; see `table_bytes`."""
+    with new_file(path, force=True) as file:
+        file.write(table_bytes(columns, rows))
+
+
+def table_bytes(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> bytes:
+    """Return what the file of a tab-separated table holds.
 
     None becomes ``n/a``; what a cell cannot hold, and what a spreadsheet would run, is encoded.
     """
-    with new_file(path, force=True) as file:
-        for row in chain([columns], rows):
-            file.write("\t".join(_cell(part) for part in row).encode() + b"\n")
+    lines = ("\t".join(_cell(part) for part in row) for row in chain([columns], rows))
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _cell(text: str | None) -> str:

@@ -46,6 +46,7 @@ MIN_VOXELS = 100  # the fewest that a density can be estimated from, and not wel
 ALIGNED, TOLERATED = 1e-2, 0.5  # distances of a mask from its image, in voxels
 
 _ROUNDING = 1e-6  # of 255 · (1/255), with 1/255 rounded to the seven digits of a header
+_OVERSHOOT = 0.5  # of interpolation by splines, which was seen to reach -.39 and 1.42
 _MARK = "ndflow brain mask"  # in the header, which has room for 79 characters
 
 _PADDING = 0.1  # the share of the faces
@@ -84,8 +85,9 @@ def read_mask(
     It must have the shape of the image and lie in the same place: corners up to 1/100 of a voxel
     apart are accepted, up to half a voxel with a warning, and more are refused.
 
-    If all values lie in [0, 1], as in a probability map, those above ½ are inside; otherwise, as in
-    a label image, those that are not 0. NaN and infinity are outside.
+    If all values lie in [0, 1], as in a probability map, or at most ½ beyond, as in a mask that was
+    interpolated by splines, those above ½ are inside; otherwise, as in a label image, those that
+    are not 0. NaN and infinity are outside.
 
     Parameters
     ----------
@@ -101,7 +103,7 @@ def read_mask(
     mask = read_volume(source, max_bytes=max_bytes, called="the mask", like=like)
     warnings = misalignment_warnings(mask, like)
     low, high, infinite, other_values = _summary(mask)
-    within = low >= 0 and high <= 1 + _ROUNDING
+    within = low >= -_OVERSHOOT and high <= 1 + _OVERSHOOT
     likely = within and not mask.unscaled_integers
     inside = np.empty(mask.flat.size, dtype=bool)
     for piece in slices(inside.size):

@@ -18,6 +18,7 @@ from ndflow.values import listed, short
 CHANNEL = r"[A-Za-z0-9][A-Za-z0-9_+-]*"  # the name of a channel
 ANY_CHANNEL = "intensity"  # the channel of an image where nobody has said what it shows
 _MOST = 4  # channels
+_WHOLE = re.compile(r"(\d+)[.,]0+")  # how a spreadsheet may write the number of a site
 
 
 class TissueMaps(NamedTuple):
@@ -67,7 +68,7 @@ class Subject:
     images : by channel, all on one grid; or a single image, whose channel is not known.
     mask, lesion : shared by all channels; the mask may be one to be found, ``auto`` or ``brain``.
     tissues : the tissue probability maps.
-    person, site : who was scanned, and where, if known.
+    person, site : who was scanned, and where, if known; site 1.0 is site 1.
     name : its name among others.
     origin : where the user named it, such as a row of a table.
     covariates : other columns of the table.
@@ -97,6 +98,8 @@ class Subject:
         if not 1 <= len(images) <= _MOST:
             raise InvalidValueError(f"{len(images)} channels, but at most {_MOST} are possible")
         object.__setattr__(self, "images", dict(images))
+        if number := _WHOLE.fullmatch(self.site or ""):
+            object.__setattr__(self, "site", number[1])
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -224,6 +227,16 @@ def contrast_called(word: str) -> str:
     ('T1w', 'MTR')
     """
     return _CONTRASTS.get(word.lower(), word)
+
+
+def other_by_name(path: str, channel: str) -> str | None:
+    """Return what an image shows by its name, if that is not what its channel is called.
+
+    >>> other_by_name("sub-01_FLAIR.nii", "T1w"), other_by_name("sub-01_FLAIR.nii", ANY_CHANNEL)
+    ('FLAIR', None)
+    """
+    shown, wanted = contrast_in_name(path), _CONTRASTS.get(channel.lower())
+    return shown if shown and wanted and shown != wanted else None
 
 
 def is_other_contrast(word: str) -> bool:

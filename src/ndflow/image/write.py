@@ -5,6 +5,7 @@ A file is never held in memory as a whole, and appears complete or not at all.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file, sync
-from ndflow.files.stream import GzipWriter, Hashed, is_compressed
+from ndflow.files.stream import GzipWriter, is_compressed
 from ndflow.image.read import kind_of
 from ndflow.image.volume import Header, Volume, slices
 from ndflow.values import FloatArray
@@ -35,7 +36,7 @@ class Written(NamedTuple):
     ----------
     clipped : the number of values that the type could not hold: those beyond its range became the
         nearest end of the range, and NaN became 0 in integer types.
-    sha256 : the hash of the file, by its path.
+    sha256 : the hash of what the file holds, decompressed, by its path.
     """
 
     clipped: int
@@ -93,16 +94,18 @@ def write_volume(
     clipped = 0
     with ExitStack() as own:
         file = (pending or own).enter_context(new_file(path, force=force, inputs=keep))
-        hashed = Hashed(file)
-        writer = GzipWriter(hashed) if is_compressed(name) else hashed
+        writer = GzipWriter(file) if is_compressed(name) else file
         writer.write(head.getvalue())
+        hashed = hashlib.sha256(head.getvalue())
         for piece, count in _cast_chunks(chunks, like.flat.size, stored):
-            writer.write(piece.view(np.uint8).data)
+            data = piece.view(np.uint8).data
+            writer.write(data)
+            hashed.update(data)
             clipped += count
         if isinstance(writer, GzipWriter):
             writer.finish()
         sync(file)
-    return Written(clipped, {Path(path): hashed.digest()})
+    return Written(clipped, {Path(path): hashed.hexdigest()})
 
 
 def make_array(

@@ -25,7 +25,13 @@ from numpy.typing import NDArray
 
 from ndflow._version import installing
 from ndflow.errors import InvalidValueError
-from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded, record_map
+from ndflow.integrations.normaliser import (
+    RecordedMap,
+    VolumeNormaliser,
+    apply_recorded,
+    inside_of,
+    record_map,
+)
 from ndflow.options import Scale
 from ndflow.subject.target import AnyTarget
 from ndflow.values import plural
@@ -64,9 +70,10 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
         `ndflow.normalise` brings images to; for images of several channels, a sequence of these,
         one for each channel.
     mask : a function that finds the mask in an image, (C, H, W[, D]), and returns it with one
-        channel or as many; the map is found from the voxels inside. It must be possible to pickle
-        it for workers that are spawned. Default: all voxels but 0. All voxels are mapped, but zeros
-        outside the mask stay 0.
+        channel or as many; the map is found from the voxels inside. Values above ½ are inside where
+        all are about 0 to 1, otherwise all but 0. It must be possible to pickle it for workers that
+        are spawned. Default: all voxels but 0. All voxels are mapped, but zeros outside the mask
+        stay 0.
     scale, range : the units of the result, as for `ndflow.normalise`.
     remember : how many maps are kept in memory, for each channel.
 
@@ -108,8 +115,8 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
         Parameters
         ----------
         img : (C, H, W[, D]), an array or a tensor.
-        mask : (1, H, W[, D]) or (C, H, W[, D]), not zero inside; instead of the one that the
-            function `mask` would find.
+        mask : (1, H, W[, D]) or (C, H, W[, D]), instead of the one that the function `mask` would
+            find.
 
         Returns
         -------
@@ -126,11 +133,16 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
             )
         if mask is None and self.mask is not None:
             mask = self.mask(given)
-        masks = _masks_of(mask, channels)
-        records = [
-            record_map(normaliser.map_of(voxels, inside), voxels, inside)
-            for normaliser, voxels, inside in zip(self.normalisers, channels, masks, strict=True)
-        ]
+        masks, records = _masks_of(mask, channels), []
+        meta, affine = getattr(given, "meta", {}), getattr(given, "affine", None)
+        for place, (normaliser, voxels) in enumerate(zip(self.normalisers, channels, strict=True)):
+            name = str(meta.get("filename_or_obj", "the image"))
+            if len(channels) > 1:
+                name = f"channel {place + 1}"
+            inside = None if masks is None else inside_of(masks[place], name)
+            placed = None if affine is None else utils.convert_to_numpy(affine)
+            imap = normaliser.map_of(voxels, inside, affine=placed, name=name)
+            records.append(record_map(imap, voxels, inside))
         mapped = _mapped(given, records, inverse=False)
         if isinstance(mapped, MetaTensor):
             noted = {_MAPS: json.dumps(records), _MODE: _IMAGE}
@@ -224,18 +236,17 @@ class NDFlowd(MapTransform, InvertibleTransform):  # type: ignore[misc]
         return result
 
 
-def _masks_of(mask: Any, channels: NDArray[Any]) -> Sequence[NDArray[np.bool_] | None]:
+def _masks_of(mask: Any, channels: NDArray[Any]) -> NDArray[Any] | None:
     """Return the mask of each channel; None where there is none.
 
     Parameters
     ----------
-    mask : (H, W[, D]), or the same with one channel or as many as the image; not zero inside.
+    mask : (H, W[, D]), or the same with one channel or as many as the image.
     channels : of the image.
     """
     if mask is None:
-        return [None] * len(channels)
+        return None
     given = np.asarray(utils.convert_to_numpy(mask))
-    given = given if given.dtype == np.bool_ else given != 0
     if given.shape == channels.shape[1:]:
         given = given[np.newaxis]
     if given.shape[1:] != channels.shape[1:] or len(given) not in (1, len(channels)):
@@ -243,7 +254,7 @@ def _masks_of(mask: Any, channels: NDArray[Any]) -> Sequence[NDArray[np.bool_] |
             f"the mask has the shape {given.shape}, but the image {channels.shape}; it must have "
             f"the same, or one channel"
         )
-    return list(np.broadcast_to(given, channels.shape))
+    return np.broadcast_to(given, channels.shape)
 
 
 def _mapped(image: torch.Tensor, records: Sequence[RecordedMap], *, inverse: bool) -> torch.Tensor:

@@ -1,7 +1,8 @@
 """Volumes in memory, normalised as quickly as the training of a network asks for.
 
-What comes out is, to the last bit, what `ndflow.normalise` returns for the same array. Only the
-quality control is left out, which looks at masks and matches and takes about as long again.
+What comes out is, to the last bit, what `ndflow.normalise` returns for the same array, and it is
+judged in the same way, which takes a fifth of the time. That happens where a map is found, and not
+when a scan comes again. Of each kind of warning, a process gives the first one only.
 
 To one reference, with the same settings, the intensity map of a scan depends on nothing but the
 voxels inside its mask. So a map is remembered under the SHA-256 of these: a scan that comes back in
@@ -17,27 +18,35 @@ places are recorded, if there are any, and the mask is not.
 from __future__ import annotations
 
 import hashlib
+import re
+import warnings
 from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
 from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow import density
-from ndflow.image.mask import MIN_VOXELS, BoolArray
-from ndflow.image.read import read_grid, read_volume
+from ndflow.image.mask import MIN_VOXELS, BoolArray, read_mask
+from ndflow.image.read import read_grid
 from ndflow.image.subject import Subject
-from ndflow.methods.base import DensityModel, method_of
+from ndflow.methods.modes import Goal
 from ndflow.options import Options, Scale
+from ndflow.subject.doubts import match_doubts
+from ndflow.subject.fit import fit_voxels
+from ndflow.subject.normalise import target_doubts
 from ndflow.subject.presets import Choices, TargetFacts, settled_match
 from ndflow.subject.target import AnyTarget, in_units, known_target, read_target
-from ndflow.subject.voxels import Voxels, count_voxels, error_about, map_array, read_voxels
+from ndflow.subject.voxels import Voxels, count_voxels, in_order, map_array, read_voxels
 from ndflow.transport import IntensityMap
+from ndflow.values import Doubt
 
 RecordedMap = dict[str, Any]
 
 _LOCK = Lock()  # of the maps in memory; it stays here where they are sent to other processes
+_GIVEN: set[str] = set()  # kinds of warning, by this process
 
 
 class VolumeNormaliser:
@@ -75,17 +84,27 @@ class VolumeNormaliser:
         known = known_target(reference)
         facts = TargetFacts() if known is None else known.facts
         options = settled_match(choices, facts, maps=False).options
-        target, self._options = read_target(known or reference, None, options=options)
-        self._goal = in_units(target, self._options)
+        self._target, chosen = read_target(known or reference, None, options=options)
+        self._goal = Goal(in_units(self._target, chosen), chosen)
         self._maps: OrderedDict[str, IntensityMap] = OrderedDict()
 
-    def map_of(self, voxels: NDArray[Any], mask: BoolArray | None = None) -> IntensityMap:
-        """Return the map of a volume.
+    def map_of(
+        self,
+        voxels: NDArray[Any],
+        mask: BoolArray | None = None,
+        *,
+        affine: NDArray[Any] | None = None,
+        name: str = "the image",
+    ) -> IntensityMap:
+        """Return the map of a volume; warn where that is doubtful.
 
         Parameters
         ----------
         voxels : real numbers, in three dimensions or fewer.
         mask : of the same shape, True inside. Default: all voxels but 0.
+        affine : from voxels to millimetres. The identity is that of arrays of no known size, of
+            which whole heads are not told from brains.
+        name : what messages call the volume: its file, if it has one.
 
         Raises
         ------
@@ -96,7 +115,7 @@ class VolumeNormaliser:
         """
         read_grid(voxels)  # refuses what is not a volume of real numbers
         if mask is not None and mask.shape != voxels.shape:
-            _count(voxels, mask)  # says so
+            _count(name, voxels, mask)  # says so
         chosen = _chosen(voxels, mask)
         digest = hashlib.sha256(chosen.dtype.str.encode())
         digest.update(chosen.view(np.uint8).data)
@@ -106,7 +125,9 @@ class VolumeNormaliser:
             if known is not None:
                 self._maps.move_to_end(key)
                 return known
-        imap = self._found(voxels, mask, chosen)
+        if chosen.size < MIN_VOXELS:
+            _count(name, voxels, mask)  # says what is wrong
+        imap = self._found(voxels, mask, affine, name)
         with _LOCK:
             self._maps[key] = imap
             while len(self._maps) > self._remember:
@@ -114,20 +135,54 @@ class VolumeNormaliser:
         return imap
 
     def _found(
-        self, voxels: NDArray[Any], mask: BoolArray | None, chosen: NDArray[Any]
+        self,
+        voxels: NDArray[Any],
+        mask: BoolArray | None,
+        affine: NDArray[Any] | None,
+        name: str,
     ) -> IntensityMap:
-        """Find the map of a volume, from its voxels that count."""
-        if chosen.size < MIN_VOXELS:
-            _count(voxels, mask)  # says what is wrong
-        scan = Subject({"image": chosen}, None if mask is None else chosen)
-        read = Voxels((read_volume(chosen),), np.ones(chosen.size, np.bool_), (), {})
-        histogram = count_voxels(scan, read).histogram
-        method = method_of(self._options)
-        with error_about("the image"):
-            fitted = density.fit(histogram, effective_count=Options().effective_count)
-            landmarks = method.measure(histogram, self._options)
-        model = DensityModel(fitted.mixture, landmarks)
-        return method.solve(model, self._goal, self._options).imap
+        """Find the map of a volume, as `ndflow.normalise` does, and give its warnings."""
+        volume, inside, turned = in_order(voxels, mask)
+        volume = replace(volume, path=name)
+        if affine is not None and voxels.ndim == 3 and not np.array_equal(affine, np.eye(4)):
+            axes = [2, 1, 0, 3] if turned else [0, 1, 2, 3]
+            volume = replace(volume, affine=affine[:, axes].astype(np.float64), placed=True)
+        read = Voxels((volume,), inside, (), {})
+        model = fit_voxels(Subject({"image": voxels}, mask), read, options=self._goal.options).model
+        solution = self._goal.solve(model.model)
+        about = target_doubts(
+            read, model, self._target, self._goal.reference, self._target.channels
+        )
+        doubts = (*model.doubts, *sum(about, ()), *match_doubts(model, solution, self._goal)[0])
+        _warn(name, (*model.warnings, *solution.warnings(name)), doubts)
+        return solution.imap
+
+
+def inside_of(mask: NDArray[Any], name: str = "the image") -> BoolArray:
+    """Return which voxels a mask has inside, by the rule of all masks; see `read_mask`.
+
+    Parameters
+    ----------
+    mask : in three dimensions or fewer.
+    name : what messages call the image.
+    """
+    turned = mask.T  # in the order of files
+    read = read_mask(turned, read_grid(turned))
+    _warn(name, read.warnings)
+    return read.inside.T
+
+
+def _warn(name: str, lines: Iterable[str], doubts: Iterable[Doubt] = ()) -> None:
+    """Give warnings about an image, but for those of a kind that this process has given."""
+    found = {re.sub(r"\d", "", line.removeprefix(name)): line for line in lines}
+    found |= {doubt.kind: str(doubt) for doubt in doubts}
+    for kind, text in found.items():
+        with _LOCK:
+            new = kind not in _GIVEN
+            _GIVEN.add(kind)
+        if new:
+            about = f"{name}: {text.removeprefix(f'{name}: ')}"
+            warnings.warn(f"{about} (given once per process)", stacklevel=2)
 
 
 def record_map(
@@ -182,10 +237,11 @@ def apply_recorded(
     return map_array(voxels, imap, inside, None)
 
 
-def _count(voxels: NDArray[Any], mask: BoolArray | None) -> None:
+def _count(name: str, voxels: NDArray[Any], mask: BoolArray | None) -> None:
     """Read and count a volume as the commands do, for the sake of their messages."""
     subject = Subject({"image": voxels}, mask)
-    count_voxels(subject, read_voxels(subject, max_bytes=Options.max_bytes))
+    read = read_voxels(subject, max_bytes=Options.max_bytes)
+    count_voxels(subject, read._replace(volumes=(replace(read.volume, path=name),)))
 
 
 def _chosen(voxels: NDArray[Any], inside: BoolArray | None) -> NDArray[Any]:

@@ -14,13 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow._version import installing
-from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded, record_map
+from ndflow.integrations.normaliser import (
+    RecordedMap,
+    VolumeNormaliser,
+    apply_recorded,
+    inside_of,
+    record_map,
+)
 from ndflow.options import Scale
 from ndflow.subject.target import AnyTarget
 
 try:
     import torch
-    from torchio import IntensityTransform, ScalarImage, Subject
+    from torchio import IntensityTransform, LabelMap, ScalarImage, Subject
     from torchio.transforms.preprocessing.intensity.normalization_transform import (
         NormalizationTransform,
     )
@@ -84,8 +90,9 @@ class NDFlow(NormalizationTransform):  # type: ignore[misc]
         `ndflow.normalise` brings images to. Give images of one contrast, with `include` if a
         subject has several.
     mask : which voxels the map is found from: the name of a label map, a function, an anatomical
-        label, or bounds, like the `masking_method` of `torchio.ZNormalization`. Default: all voxels
-        but 0. All voxels are mapped, but zeros outside the mask stay 0.
+        label, or bounds, like the `masking_method` of `torchio.ZNormalization`. Values above ½ are
+        inside where all are about 0 to 1, otherwise all but 0. Default: all voxels but 0. All
+        voxels are mapped, but zeros outside the mask stay 0.
     scale, range : the units of the result, as for `ndflow.normalise`.
     remember : how many maps are kept in memory.
     **kwargs : as for every transform of TorchIO.
@@ -126,23 +133,36 @@ class NDFlow(NormalizationTransform):  # type: ignore[misc]
         images = self.get_images_dict(subject)
         if not images:
             return subject
-        maps = {name: self._maps_of(image, subject) for name, image in images.items()}
+        maps = {name: self._maps_of(name, image, subject) for name, image in images.items()}
         done = MapIntensities(maps, **self._get_base_args())
         subject = done.apply_transform(subject)
         subject.add_transform(done, done._get_reproducing_arguments())
         return subject
 
-    def _maps_of(self, image: ScalarImage, subject: Subject) -> list[RecordedMap]:
+    def _maps_of(self, name: str, image: ScalarImage, subject: Subject) -> list[RecordedMap]:
         channels: NDArray[Any] = image.numpy()
-        masks: list[Any] = [None] * len(channels)
+        masks: Sequence[Any] = [None] * len(channels)
+        names = [str(image.path or name)]
+        if len(channels) > 1:
+            names = [f"{name}, channel {number + 1}" for number in range(len(channels))]
         if self.masking_method is not None:
-            mask = self.get_mask_from_masking_method(self.masking_method, subject, image.data)
-            masks = list(mask.bool().expand(image.data.shape).numpy())
+            masks = self._mask_of(image, subject).expand(image.data.shape).numpy()
+        found = []
         with _usual_errors():
-            return [
-                record_map(self._normaliser.map_of(voxels, mask), voxels, mask)
-                for voxels, mask in zip(channels, masks, strict=True)
-            ]
+            for voxels, mask, called in zip(channels, masks, names, strict=True):
+                inside = None if mask is None else inside_of(mask, called)
+                imap = self._normaliser.map_of(voxels, inside, affine=image.affine, name=called)
+                found.append(record_map(imap, voxels, inside))
+        return found
+
+    def _mask_of(self, image: ScalarImage, subject: Subject) -> torch.Tensor:
+        """Return the mask of an image, with the values that a label map has, not all of them 1."""
+        method = self.masking_method
+        named = subject.get(method) if isinstance(method, str) else None
+        if isinstance(named, LabelMap):
+            return named.data
+        mask: torch.Tensor = self.get_mask_from_masking_method(method, subject, image.data)
+        return mask
 
     def _add_transform_to_subject_history(self, subject: Subject) -> None:
         """Do nothing: what was done is in the history already, with the maps."""

@@ -21,8 +21,8 @@ from urllib.parse import quote
 from ndflow._version import installing, not_installed
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.style import colours
-from ndflow.files.atomic import AnyPath, check_new, new_file, reading
-from ndflow.files.model_files import kind_in, not_ours, outputs_in
+from ndflow.files.atomic import AnyPath, check_new, reading
+from ndflow.files.model_files import kind_in, refuse_others, write_listed
 from ndflow.files.tables import MISSING, read_delimited
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
@@ -122,13 +122,14 @@ def report(
         return _write(path, replace(page, title=title or page.title), fingerprint, force)
 
 
-def write_channel_index(out: Path, channels: Sequence[str]) -> Path:
+def write_channel_index(out: Path, channels: Sequence[str], *, force: bool) -> Path:
     """Write the report about all channels of a study, with links to that of each.
 
     Parameters
     ----------
     out : the folder of the studies.
     channels : whose studies are in folders of these names.
+    force : whether to replace a report that was edited since ndflow wrote it.
     """
     links, failures, done = [], [], []
     for name in channels:
@@ -143,37 +144,26 @@ def write_channel_index(out: Path, channels: Sequence[str]) -> Path:
         done.append(f"{plural(record.done.get('normalise', 0), 'scan')} of {name}")
     sentence = f"{listed(done)} were normalised, and {len(failures) or 'none'} failed."
     page = Page(out.name, "", Headline(sentence), links=links, failures=failures)
-    return _write(out / REPORT, page, "", force=True)
+    return _write(out / REPORT, page, "", force)
 
 
 def _write(path: Path, page: Page, fingerprint: str, force: bool) -> Path:
     bundle = niivue() if any(scan.volumes for scan in page.scans) else None
     content = render(page, bundle=bundle, fingerprint=fingerprint).encode("utf-8", "replace")
-    check_page(path, force=force)  # again, because making a page takes a while
-    path.unlink(missing_ok=True)  # never one that the record does not list
-    _list_page(path.parent, content)
-    with new_file(path, force=True) as file:
-        file.write(content)
+    place = path.with_name(PROVENANCE)
+    kind = StudiesRecord if kind_in(place) == StudiesRecord.kind else StudyRecord
+    record = kind.read(place)
+
+    def listing(written: dict[str, str]) -> bytes:
+        return replace(record, outputs=record.outputs | written).content()
+
+    write_listed(place, {path: content}, listing, force=force)
     return path
-
-
-def _list_page(folder: Path, content: bytes) -> None:
-    """Note in the record of a folder that the report there is ours."""
-    kind = StudiesRecord if kind_in(folder / PROVENANCE) == StudiesRecord.kind else StudyRecord
-    record = kind.read(folder / PROVENANCE)
-    listed = record.outputs | {REPORT: hashlib.sha256(content).hexdigest()}
-    replace(record, outputs=listed).write(folder / PROVENANCE, force=True)
 
 
 def check_page(path: Path, *, force: bool = False) -> None:
     """Refuse to replace a report that ndflow did not write; `force` allows an edited one."""
-    record = path.parent / PROVENANCE
-    if os.path.lexists(path) and not_ours(record, [path]):
-        if path.absolute() not in outputs_in(record):
-            raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
-        if not force:
-            cause = "edited since ndflow wrote it"
-            raise FileError(path, cause, "move it elsewhere, or --force to replace it")
+    refuse_others(path.with_name(PROVENANCE), [path], force=force)
     check_new(path, force=True)
 
 
@@ -328,6 +318,7 @@ def _evaluations(run: FinishedStudy) -> dict[str, Any]:
 
 def _prepared_page(folder: Path, sample: int, progress: Progress) -> Page:
     record = read_record(folder)
+    finished.refuse_changed_table(folder, MEASURES)
     columns, rows = read_delimited(folder / MEASURES)
     step = _steps(progress, len(rows))
     scans = []

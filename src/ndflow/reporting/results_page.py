@@ -7,25 +7,39 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ndflow.files.atomic import AnyPath, new_file
+from ndflow.errors import FileError
+from ndflow.files.atomic import AnyPath, check_new, new_file
 from ndflow.files.outputs import stem
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel
 from ndflow.reporting import scan_section
 from ndflow.reporting.content import Headline, Page
 from ndflow.reporting.page import render
+from ndflow.study.finished import is_page
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.normalise import Result
 
+_OF_SCANS = "scans"  # marks such a page, where others have the fingerprint of a study
 
-def write_results_page(path: AnyPath, results: Sequence[Result], sentence: str) -> None:
-    """Write the page of images that were mapped and written, with their previews; replace another.
+
+def check_results_page(path: AnyPath, *, force: bool = False) -> None:
+    """Refuse to replace another file by a page; even with `force`, unless it is such a page."""
+    place = check_new(path, force=force)
+    if place.exists() and place.stat().st_size and not is_page(place, _OF_SCANS):
+        raise FileError(path, "exists, and was not written by ndflow", "choose another name")
+
+
+def write_results_page(
+    path: AnyPath, results: Sequence[Result], sentence: str, *, force: bool = False
+) -> None:
+    """Write the page of images that were mapped and written, with their previews.
 
     Parameters
     ----------
     path : of the page.
     results : of single channels.
     sentence : what was achieved.
+    force : whether an earlier such page may be replaced.
     """
     entries, facts = [], dict[str, str]()
     for result in results:
@@ -53,5 +67,7 @@ def write_results_page(path: AnyPath, results: Sequence[Result], sentence: str) 
         scans=entries,
         facts=[*facts.items()],
     )
-    with new_file(path, force=True) as file:
-        file.write(render(page).encode())
+    content = render(page, fingerprint=_OF_SCANS).encode()
+    check_results_page(path, force=force)  # again, because making images takes a while
+    with new_file(path, force=force) as file:
+        file.write(content)

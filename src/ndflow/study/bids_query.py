@@ -73,6 +73,11 @@ class Dataset:
         """The folder of the dataset."""
         return Path(self.path).absolute()
 
+    @property
+    def people(self) -> Path:
+        """The table of its participants, which need not exist."""
+        return Path(self.table or self.root / "participants.tsv")
+
 
 class _Image(NamedTuple):
     """An image of a dataset.
@@ -212,6 +217,7 @@ def _listing(
         subjects,
         dataset.path,
         dataset.root,
+        str(dataset.people) if os.path.lexists(dataset.people) else None,
         unused=dict.fromkeys(sorted(unused), OUR_NAME),
         warnings=[*warnings, *_unused_derivatives(whole, dataset)],
     )
@@ -562,7 +568,7 @@ class _Participants:
         everybody = not asked and dataset.shard is None
         around = {self._root: names} if everybody else {}
         self.places = cache(lambda root: [*_places(root, self.labels, around.get(root, ()))])
-        self._table = table = Path(dataset.table or self._root / "participants.tsv")
+        self._table = table = dataset.people
         given = dataset.table is not None or os.path.lexists(table)
         self._rows = _read(table, "participant_id", "sub-") if given else {}
         self.warnings = self._spell_alike(known)

@@ -99,8 +99,8 @@ def site_doubts(counts: Mapping[str, int], *, mapped: bool = False) -> tuple[Dou
 
 def _mistakable(names: tuple[str, str], counts: Mapping[str, int]) -> bool:
     """Tell whether names may be one, but for blanks, zeros or a slip in those of a single scan."""
-    bare = (re.sub(r"[\W_]", "", re.sub(r"[.,]0+$", "", name)) for name in names)  # 1.0 is 1
-    plain = {str(natural(name.casefold())[0]) for name in bare}  # and 01, too
+    bare = (re.sub(r"[\W_]", "", name) for name in names)
+    plain = {str(natural(name.casefold())[0]) for name in bare}  # 01 is 1
     numbers = {re.sub(r"\D", "", name) for name in names}
     least, most = sorted(counts[name] for name in names)
     one, other = ({name, *(name[:n] + name[n + 1 :] for n in range(len(name)))} for name in names)

@@ -17,7 +17,7 @@ from ndflow._version import __version__
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, reading
-from ndflow.files.model_files import read_model
+from ndflow.files.model_files import outputs_in, read_model
 from ndflow.files.stream import Hashes, contents, fingerprint_of, sha256_of
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject
@@ -84,6 +84,7 @@ def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
     record = read_record(folder)
     if record.is_preparation:
         raise FileError(folder, "holds a preparation, not a study", _NO_STUDY)
+    refuse_changed_table(folder, plan.SCANS)
     listed = read_study_scans(folder / plan.SCANS, record.channels)
     scans = [scan for scan in listed if (folder / scan.output.sidecar).exists()]
     if not scans:
@@ -106,6 +107,14 @@ def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
         given=None if record.reference is None else str(folder / plan.reference_name(None)),
     )
     return FinishedStudy(name, study, record, results_fingerprint(study))
+
+
+def refuse_changed_table(folder: Path, name: str) -> None:
+    """Refuse a study whose list of scans is not as the run wrote it."""
+    path, listed = folder / name, outputs_in(folder / PROVENANCE)
+    if listed.get(path.absolute()) != sha256_of(path):
+        cause = "changed since the study was run"
+        raise FileError(path, cause, "restore it, or run the study again with --force")
 
 
 def results_fingerprint(study: Study) -> str:
@@ -232,9 +241,14 @@ def page_fingerprint(folder: Path) -> str:
 
 def page_is_current(folder: Path) -> bool:
     """Return whether the report of a study shows what the study holds now."""
-    expected = f'<meta name="ndflow-content" content="{page_fingerprint(folder)}">'
+    return is_page(folder / plan.REPORT, page_fingerprint(folder))
+
+
+def is_page(path: AnyPath, fingerprint: str) -> bool:
+    """Tell whether a file is a report with a fingerprint."""
+    expected = f'<meta name="ndflow-content" content="{fingerprint}">'
     try:
-        with (folder / plan.REPORT).open("rb") as file:
+        with Path(path).open("rb") as file:
             return expected.encode() in file.read(1 << 14)
     except OSError:
         return False

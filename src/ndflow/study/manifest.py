@@ -5,8 +5,8 @@ at the top of the folder and all records, and the record of a scan lists the fil
 other file is ever replaced or removed.
 
 Three things can be wrong with a file of a finished study: it is *missing*; it is *changed*, so that
-it is not what the study read or wrote; or it is *foreign*, so that no record lists it. Lists for
-people, such as ``failures.tsv``, are not hashed.
+it is not what the study read or wrote; or it is *foreign*, so that no record lists it. The files
+that describe a BIDS dataset are not hashed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.errors import FileError
-from ndflow.files.atomic import AnyPath, reading
-from ndflow.files.model_files import kind_in, not_ours, outputs_in, outputs_of, read_model
+from ndflow.files.atomic import AnyPath, reading, refuse_links
+from ndflow.files.model_files import (
+    ELSEWHERE,
+    kind_in,
+    not_ours,
+    outputs_in,
+    outputs_of,
+    read_model,
+    refuse_others,
+)
 from ndflow.files.stream import all_files
 from ndflow.files.tables import read_delimited
 from ndflow.image.subject import Subject
@@ -29,13 +37,12 @@ from ndflow.study.plan import EVALUATION_RECORD, PREPARED, PROVENANCE, SCANS, St
 from ndflow.study.prepare_step import ALIGNED, MEASURES, STUDY
 from ndflow.study.steps import Problem, Step, altered
 from ndflow.study.table import read_study_scans
-from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks
+from ndflow.study.tasks import Failure, Progress, Silent, Task, run_tasks
 from ndflow.subject.presets import GOVERNED
 from ndflow.subject.records import StudiesRecord, StudyRecord
 from ndflow.subject.target import builtin_file, is_builtin
 from ndflow.values import plural
 
-_ELSEWHERE = "move it, or choose another folder for the results"
 _ANOTHER = "choose another folder, or --force to use it"
 
 
@@ -52,7 +59,15 @@ def record_in(folder: Path) -> StudyRecord | None:
 
 def check_place(study: Study, steps: Sequence[Step]) -> None:
     """Refuse, before any work, a folder that holds something else, or files of somebody else."""
-    folder, before = study.folder, record_in(study.folder)
+    folder, record = study.folder, study.folder / PROVENANCE
+    tops = [folder / name for name in top_files(study)]
+    pairs = [(step, scan) for scan in study.scans for step in steps]
+    results = (p for step, scan in pairs for p in (*step.records(scan), *step.outputs(scan)))
+    folders = {path.parent for path in results}  # a result that is a link may be kept
+    refuse_links(study.within or folder, [folder, record, *tops, *folders])
+    if not study.partial and kind_in(record) == StudyRecord.kind:
+        StudyRecord.read(record)  # not if it is damaged
+    before = record_in(folder)
     if not study.options.force:
         _refuse_foreign_folder(study, before)
         if before is not None and not study.partial:
@@ -60,21 +75,23 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
         if before is not None and not study.only_fits:
             _refuse_other_settings(study, before)
     _refuse_inputs_inside(study)
-    tops = [folder / name for name in (PROVENANCE, *top_files(study))]
+    ours = {os.path.realpath(path) for path in (record, *tops)}
     for source in (study.table, study.given):
-        if source is not None and os.path.realpath(source) in map(os.path.realpath, tops):
-            raise FileError(source, "lies where the study writes a file of that name", _ELSEWHERE)
-    ours = {PROVENANCE, *before.outputs} if before is not None else set()
+        if source is not None and os.path.realpath(source) in ours:
+            raise FileError(source, "lies where the study writes a file of that name", ELSEWHERE)
+    if not study.partial:
+        refuse_others(record, tops, force=study.options.force)
+    known = before.outputs if before is not None else {}
     begun = before is not None or study.dataset  # so that records may be those of a killed run
-    foreign = [p for p in tops if p.name not in ours and not study.partial and os.path.lexists(p)]
-    for step, scan in ((step, scan) for scan in study.scans for step in steps):
+    foreign = [record] if before is None and not study.partial and record.exists() else []
+    for step, scan in pairs:
         there = [record for record in step.records(scan) if record.is_file()]
-        others = [one for one in there if one.relative_to(folder).as_posix() not in ours]
+        others = [one for one in there if one.relative_to(folder).as_posix() not in known]
         foreign += [path for path in others if not begun or kind_in(path) is None]
         if not there:
             foreign += [path for path in step.outputs(scan) if os.path.lexists(path)]
     for path in foreign:
-        raise FileError(path, "exists, and was not written by ndflow", _ELSEWHERE)
+        raise FileError(path, "exists, and was not written by ndflow", ELSEWHERE)
 
 
 def top_files(study: Study) -> list[str]:
@@ -164,8 +181,8 @@ def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Fail
         own = {path.absolute() for path in step.outputs(scan)}
         for record in step.records(scan):
             with suppress(OSError, FileError):
-                files = outputs_of(record, read_model(record).payload)  # not if it is damaged
-                if not not_ours(record, files):
+                files = outputs_of(record, read_model(record, sealed=True).payload)
+                if not (record.is_symlink() or not_ours(record, files)):  # nor if it is damaged
                     for path in (*(own & {*files}), record):  # that at last
                         path.unlink(missing_ok=True)
 
@@ -258,7 +275,7 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
                 found |= {one.path: one for one in wrong if one.path not in found}
         for path in sorted(folder.rglob("*")):
             hidden = any(part.startswith(".ndflow-") for part in path.relative_to(folder).parts)
-            known = str(path) in files or path.name in _LISTS
+            known = str(path) in files or path.name in DATASET_FILES
             if path.is_file() and not known and not hidden:
                 found.setdefault(str(path), Finding("foreign", str(path), "listed in no record"))
     return Verification(record.scans, len(files), tuple(found.values()))
@@ -269,9 +286,6 @@ def _records(folder: Path) -> list[Path]:
     roots = [*folder.rglob(PROVENANCE), *folder.rglob(EVALUATION_RECORD)]
     listed = [path for root in roots for path in outputs_in(root) if path.suffix == ".json"]
     return [*dict.fromkeys((*roots, *(path for path in listed if path.exists())))]
-
-
-_LISTS = (FAILURES, *DATASET_FILES)  # which are not hashed
 
 
 def read_record(folder: Path) -> StudyRecord:
@@ -306,7 +320,7 @@ def _check_record(
 ) -> tuple[set[str], list[Finding]]:
     """Hash again all that a record lists."""
     try:
-        payload = read_model(record).payload
+        payload = read_model(record, sealed=True).payload
     except FileError as error:
         return {str(record)}, [Finding("changed", str(record), error.cause)]
     listed = {path: sha256 for path, sha256 in outputs_of(record, payload).items() if sha256}
@@ -316,5 +330,7 @@ def _check_record(
         names = inputs.get(what) or [file["file"] for file in known]
         for name, file in zip(names, known, strict=False):
             listed[builtin_file(name) if is_builtin(name) else Path(name)] = file["sha256"]
+    if isinstance(table := payload.get("table"), dict):
+        listed[Path(table["file"])] = table["sha256"]
     found = [Finding(problem, str(path), cause) for problem, path, cause in altered(listed)]
     return {str(record), *map(str, listed)}, found

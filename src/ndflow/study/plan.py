@@ -68,7 +68,7 @@ class Study:
     options : what the user chose, or a preset.
     given : the reference that was given, if any.
     jobs, scheduler : how many scans at a time, and where; see `ndflow.study.tasks.run_tasks`.
-    table : the file that lists the scans, if it is one.
+    table : the file that lists the scans or the participants, if there is one.
     within : the folder of several studies that this is one of.
     root : the folder that scans come from.
     dataset : whether that is a BIDS dataset, and the results are a derivative of it.

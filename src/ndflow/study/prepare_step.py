@@ -50,7 +50,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.model_files import list_outputs, outputs_in, relative_outputs, write_pending
 from ndflow.files.outputs import sidecar_of, stem
 from ndflow.files.stream import FileHash, Hashes, all_files, contents
-from ndflow.files.tables import write_table
+from ndflow.files.tables import table_bytes
 from ndflow.image.mask import BRAIN, BoolArray, like_found_brain, same_grid
 from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import (
@@ -82,6 +82,7 @@ from ndflow.study.bids_names import Entities
 from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.study.table import alike
+from ndflow.subject.doubts import image_doubts
 from ndflow.subject.records import FileRecord
 from ndflow.subject.voxels import error_about, read_map, read_voxels
 from ndflow.values import JSON, Doubt, listed, plural
@@ -287,6 +288,7 @@ class PrepareStep(Step):
         given = _read_raw(scan, steps, self.study.options.max_bytes)
         found = _prepare(given, steps)
         anchor = found[given.anchor]
+        odd = (image_doubts(str(path), name) for name, path in scan.images.items())
         key = self.key(scan, contents(given.files))
         about = {"SkullStripped": steps["mask"] == "nonzero", **scan.output.metadata}
         with ExitStack() as pending:
@@ -307,7 +309,7 @@ class PrepareStep(Step):
                 outputs=relative_outputs(record, write.written),
                 seconds=round(time.perf_counter() - begun, 2),
                 warnings=given.warnings,
-                doubts=preparation_doubts(anchor.measures),
+                doubts=(*sum(odd, ()), *preparation_doubts(anchor.measures)),
                 fingerprint=key.fingerprint,
             )
             start = f"{record.name.partition('_')[0]}_"  # others are not of this subject
@@ -675,23 +677,23 @@ def _label(name: str) -> str:
 Row = Mapping[str, str | None]
 
 
-def write_tables(study: Study, scans: Sequence[Subject]) -> list[str]:
-    """Write all tables about scans that were prepared, and return their names."""
+def tables(study: Study, scans: Sequence[Subject]) -> dict[str, bytes]:
+    """Return all tables about scans that were prepared, by the names of their files."""
     step = PrepareStep.of(study)
     more = sorted({name for scan in scans for name in scan.covariates})
     images = study.channels if len(study.channels) > 1 else ("image",)
     columns = ("subject", "site", *images, "mask", "csf", "gm", "wm", "lesion", *more)
-    tables: dict[str, tuple[Sequence[str], list[Row]]] = {
+    made: dict[str, tuple[Sequence[str], list[Row]]] = {
         STUDY: (columns, [_listed(study, step.prepared(scan), images) for scan in scans]),
         MEASURES: (_MEASURED, [_measured(step, scan) for scan in scans]),
     }
     if step.preparing.resolution is not None:
         copies = [step.prepared(scan, copy=True) for scan in scans]
-        tables[ALIGNED] = (columns, [_listed(study, copy, images) for copy in copies])
-    for name, (names, rows) in tables.items():
-        cells = ([row.get(column) for column in names] for row in rows)
-        write_table(study.folder / name, names, cells)
-    return [*tables]
+        made[ALIGNED] = (columns, [_listed(study, copy, images) for copy in copies])
+    return {
+        name: table_bytes(names, ([row.get(column) for column in names] for row in rows))
+        for name, (names, rows) in made.items()
+    }
 
 
 def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:

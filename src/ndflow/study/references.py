@@ -122,7 +122,7 @@ def compare_scans(
     if study.partial:  # whose reference was given: each scan by itself, whatever others are there
         made, odd = make_references(study, [], {}), dict[str, tuple[Doubt, ...]]()
         for scan in scans:
-            odd |= odd_scans([scan], fits, made.common.mixture)
+            odd |= odd_scans([scan], fits, made.common.mixture, made.common.channel_names)
         progress.step("references", Outcome("references", None))
         return made._replace(scans=scans, fits=fits, odd=odd)
     models = {name: fit.model for name, fit in fits.items()}
@@ -162,8 +162,7 @@ def check_references(study: Study) -> None:
         return
     given = read_reference(study.given, study.channels)[0]
     check_units(options, name=study.given, model=in_units(_target(study, given), options))
-    if ANY_CHANNEL not in (*study.channels, *given.channel_names):
-        target.check_channels(study.channels, given.channel_names, study.given)
+    target.check_contrast(study.scans, given.channel_names, study.given)
 
 
 def make_references(
@@ -307,27 +306,16 @@ def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> 
     }
 
 
-def write_references(folder: Path, references: References) -> list[str]:
-    """Write the references and the maps of sites; remove maps left by a run in another mode.
-
-    Returns
-    -------
-    list of str
-        The names of the files.
-    """
-    names = [reference_name(None)]
-    ReferenceModel(references.common).write_if_changed(folder / names[0])
+def reference_files(references: References) -> dict[str, bytes]:
+    """Return the references and the maps of sites, by the names of their files."""
+    files = {reference_name(None): ReferenceModel(references.common).content()}
     for site, reference in references.sites.items():
-        names.append(reference_name(site))
-        ReferenceModel(reference).write_if_changed(folder / names[-1])
-        name = reference_name(site, "map")
+        files[reference_name(site)] = ReferenceModel(reference).content()
         goal = references.goals.get(site)
-        if goal is None or goal.site is None:
-            (folder / name).unlink(missing_ok=True)
-        else:
-            names.append(name)
-            MapRecord(goal.site.solution.imap).write_if_changed(folder / name)
-    return names
+        if goal is not None and goal.site is not None:
+            imap = goal.site.solution.imap
+            files[reference_name(site, "map")] = MapRecord(imap).content()
+    return files
 
 
 def read_reference(path: str, channels: Sequence[str]) -> tuple[Reference, FileHash]:

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from ndflow._version import __version__, versions
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import folder_lock, remove_abandoned
+from ndflow.files.model_files import write_listed
 from ndflow.files.outputs import check_folder, make_folder
-from ndflow.files.stream import sha256_of
+from ndflow.files.stream import FileHash, sha256_of
 from ndflow.image.mask import FoundMask, found_for
 from ndflow.image.subject import Subject, is_other_contrast
 from ndflow.options import Options, Preparing, TissueSource
@@ -33,7 +34,7 @@ from ndflow.study.references import References, compare_scans
 from ndflow.study.scan_steps import FitStep, NormaliseStep, lacks_tissue_maps
 from ndflow.study.site_checks import refuse_inverted
 from ndflow.study.steps import NEW, Done, Pass, Step, check_readable, look, refuse_changed, run_step
-from ndflow.study.tasks import Failure, Progress, Silent, check_jobs, record_failures
+from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, check_jobs, record_failures
 from ndflow.subject.presets import Choices, PresetRecord
 from ndflow.subject.records import Agreement, StudyRecord
 from ndflow.subject.target import full_name, is_builtin
@@ -84,7 +85,7 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
             if not study.options.force:
                 refuse_inverted(found.of_study)
             if not study.partial:
-                run.written = references.write_references(study.folder, found)
+                run.write(study, references.reference_files(found))
             normalising = [(found.step(scan), scan) for scan in found.scans]
             normalised = run.passes["normalise"] = run_step(normalising, study, progress)
             for kind in MORE:
@@ -323,7 +324,10 @@ class _Run:
     before : the record of an earlier run in the same folder.
     prepared : how the preparation ended that came first.
     passes : what came of each step, by its name.
-    references, written : what scans are brought to, and the files of it.
+    references : what scans are brought to.
+    table : the list of scans or participants, as it was when the run began.
+    listed : the files at the top of the folder that are ours, and their hashes.
+    written : those of them that this run has written.
     """
 
     study: Study
@@ -332,7 +336,17 @@ class _Run:
     prepared: Summary | None = None
     passes: dict[str, Pass] = field(default_factory=dict)
     references: References | None = None
-    written: Sequence[str] = ()
+    table: FileHash | None = None
+    listed: dict[str, str] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Note what an earlier run has written, and the list of scans."""
+        known = {} if self.before is None else self.before.outputs
+        tops = {name: sha256 for name, sha256 in known.items() if "/" not in name}
+        self.listed |= {name: tops[name] for name in tops if name != FAILURES}
+        if (given := self.study.table) is not None:
+            self.table = FileHash(str(Path(given).absolute()), sha256_of(given))
 
     @property
     def stages(self) -> dict[str, list[Failure]]:
@@ -344,11 +358,6 @@ class _Run:
     def failures(self) -> list[Failure]:
         """All scans that failed so far."""
         return [failure for some in self.stages.values() for failure in some]
-
-    @property
-    def known(self) -> Mapping[str, str]:
-        """The files that an earlier run has recorded."""
-        return {} if self.before is None else self.before.outputs
 
     def begin(self) -> None:
         """Describe the folder, and record what is run, before anything else is written."""
@@ -366,10 +375,10 @@ class _Run:
         if study.partial:
             return
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            names = manifest.top_files(study)
-            self._record(study, {name: self.known.get(name, "") for name in names})
+            files = {}
             if study.preparing is None:
-                table.write_study_scans(folder / SCANS, study.scans, study.within or folder)
+                files[SCANS] = table.study_scans(folder, study.scans, study.within)
+            self.write(study, files)
 
     def finish(self) -> Summary:
         """Write down how a study, a preparation, or the part of some participants ended."""
@@ -409,12 +418,11 @@ class _Run:
         """Remove what is no longer valid, and record what was written."""
         study, folder, found = self.study, self.study.folder, self.references
         failed = [] if self.prepared is None else [*self.prepared.failures]
-        names = [SCANS, *self.written]
+        files, names = dict[str, bytes](), list[str]()
         if study.preparing is not None:
             done = self.passes["prepare"].done
-            names = prepare_step.write_tables(
-                study, [scan for scan in study.scans if scan.name in done]
-            )
+            prepared = [scan for scan in study.scans if scan.name in done]
+            files = prepare_step.tables(study, prepared)
         for step in _steps(study):
             own = self.passes.get(step.name, Pass())
             failed += own.failures  # and so in all that follows
@@ -427,16 +435,24 @@ class _Run:
         outcome |= {"balance": dict(summary.balance), "agreement": summary.agreement}
         if found is not None:
             outcome |= {"inputs": found.read, "made_from": found.made_from}
-        outputs = {name: sha256_of(folder / name) for name in names}
-        stale = {name for name in self.known if "/" not in name and name not in outputs}
-        manifest.remove_unchanged(folder, stale - {REPORT})
-        self._record(decided, outputs, finished=True, **outcome)
+        manifest.remove_unchanged(folder, self.listed.keys() - {REPORT, *self.written, *files})
+        names += [FAILURES] if (folder / FAILURES).exists() else []
+        records = {name: sha256_of(folder / name) for name in names}
+        self.write(decided, files, records, finished=True, **outcome)
 
-    def _record(self, study: Study, outputs: Mapping[str, str], **outcome: Any) -> None:
-        """Write what is run; at the end, with what came of it."""
+    def write(
+        self,
+        study: Study,
+        files: Mapping[str, bytes],
+        records: Mapping[str, str] = MappingProxyType({}),
+        **outcome: Any,
+    ) -> None:
+        """Write files at the top of the folder, with what is run; at the end, what came of it."""
         folder, preparing = self.study.folder, study.preparing is not None
+        self.written += files
         # The report stays listed, and so does a file that is no longer written, but was changed.
-        there = {n: self.known[n] for n in self.known if "/" not in n and (folder / n).exists()}
+        kept = {n for n in self.listed if n in self.written or (folder / n).exists()}
+        there = {name: sha256 for name, sha256 in self.listed.items() if name in kept}
         found = {"deepbet": deepbet_version()} if any(s.finds_brain for s in study.scans) else {}
         done = {name: len(one.done) for name, one in self.passes.items()}
         if self.prepared is not None:
@@ -447,15 +463,22 @@ class _Run:
             "versions": versions(*prepare_step.PACKAGES if preparing else ()) | found,
             "reference": study.given,
             "mask": None if preparing else study.unmasked,
-            "outputs": {**outputs, **{n: there[n] for n in there if n not in outputs}},
             "channels": () if preparing else study.channels,
             "scans": len(study.scans),
             "sites": study.site_counts,
             "preset": study.preset,
             "done": done,
             "failed": len(self.failures),
+            "table": self.table,
+            **outcome,
         }
-        StudyRecord(**{**about, **outcome}).write(folder / PROVENANCE, force=True)
+
+        def content(written: Mapping[str, str]) -> bytes:
+            self.listed = {**there, **written}
+            return StudyRecord(**about, outputs={**self.listed, **records}).content()
+
+        paths = {folder / name: data for name, data in files.items()}
+        write_listed(folder / PROVENANCE, paths, content, force=self.study.options.force)
 
 
 # ── a rehearsal ───────────────────────────────────────────────────────────────────────────────────

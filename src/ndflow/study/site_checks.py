@@ -45,8 +45,10 @@ from ndflow.population import TISSUES, Tissues
 from ndflow.subject.doubts import (
     FEWEST,
     OTHER_CONTRAST,
+    expected,
     far_from,
     image_doubts,
+    rise_of,
     unlike_others,
 )
 from ndflow.subject.records import ScanModel
@@ -265,6 +267,7 @@ def orders_in_doubt(
 # ── scans ─────────────────────────────────────────────────────────────────────────────────────────
 
 _RIM = 0.08  # the least difference in the brightness of the rim that matters: 1 mm of mask
+_CONTRAST = 0.2  # less `rise` than usual: masks that lack 10 mm have .15 to .2 less, FLAIR .2 to .5
 _VOLUMES = (0.6, 1.6)  # of the median; at one site, adults have from 0.79 to 1.23
 
 
@@ -298,9 +301,10 @@ def odd_scans(
             among |= _among(some, models)
     found = {}
     for scan in scans:
-        own, shown = models[scan.name], channels or scan.channels
+        own, shown = models[scan.name], expected(scan.channels, channels or scan.channels)
         images, densities = map(str, scan.images.values()), own.marginals or (own.mixture,)
-        about = map(image_doubts, images, shown, densities, ends)
+        mask = own.mask if len(scans) < FEWEST else None  # compared with others below
+        about = map(image_doubts, images, shown, densities, ends, [mask] * len(ends))
         found[scan.name] = sum(about, ()) or among.get(scan.name, ())
     return {name: own for name, own in found.items() if own}
 
@@ -342,7 +346,8 @@ def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
             doubt(name, far > 0, f"{text}inside, where {usual:.0%} is usual")
     found = {name: own for name, own in found.items() if not models[name].doubts}
     usual = float(np.median([*rises.values()])) if rises else 0.0
-    for name in (name for name, rise in rises.items() if is_inverted(rise, usual)):
-        text = "From the rim of the brain to its middle, brightness changes the other way."
-        found[name] = (Doubt(OTHER_CONTRAST, text, _EXPORT),)
+    for name, rise in rises.items():
+        if rise < usual - _CONTRAST or is_inverted(rise, usual):
+            text = f"{rise_of(rise)}, where {usual:.0%} is usual among these scans."
+            found[name] = (Doubt(OTHER_CONTRAST, text, _EXPORT),)
     return found

@@ -19,7 +19,16 @@ from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Self
 
 from ndflow.errors import FileError
-from ndflow.files.model_files import not_ours, outputs_in, outputs_of, read_model, unlisted
+from ndflow.files.atomic import refuse_links
+from ndflow.files.model_files import (
+    ELSEWHERE,
+    hash_of,
+    not_ours,
+    outputs_in,
+    outputs_of,
+    read_model,
+    unlisted,
+)
 from ndflow.files.stream import contents, fingerprint_of, hashes, open_file, sha256_of
 from ndflow.image.subject import Subject
 from ndflow.study.checks import Medians
@@ -161,7 +170,7 @@ def altered(listed: Mapping[Path, str]) -> Iterator[tuple[Problem, Path, str]]:
 def _payloads(records: Sequence[Path]) -> list[Payload]:
     """Return what the files of records hold; nothing if any is damaged."""
     try:
-        return [read_model(record).payload for record in records]
+        return [read_model(record, sealed=True).payload for record in records]
     except FileError:
         return []
 
@@ -194,21 +203,21 @@ def attempt(task: Task) -> Outcome:
 
 
 def refuse_changed(step: Step, scan: Subject) -> None:
-    """Refuse to replace a file that we did not write; or a result that somebody has changed.
+    """Refuse to replace a link, a file that we did not write, or a result that has been changed.
 
-    The latter is replaced by force, or if it is now given as an input.
+    The last is replaced by force, or if it is now given as an input.
     """
     records = step.records(scan)
+    refuse_links(step.study.folder, (*records, *step.outputs(scan)))
     damaged = [record for record in records if record.exists() and not _payloads([record])]
     for path in [] if damaged else unlisted(records, step.outputs(scan)):
-        hint = "move it, or choose another folder for the results"
-        raise FileError(path, "exists, and was not written by ndflow", hint)
+        raise FileError(path, "exists, and was not written by ndflow", ELSEWHERE)
     edited = [path for record in records for path in not_ours(record, outputs_in(record))]
     if step.study.options.force or not (changed := damaged or edited):
         return
     given = {one for part in contents(hashes(step.files(scan))).values() for one in part}
     for path in changed:
-        if sha256_of(path) not in given:
+        if hash_of(path) not in given:
             hint = "to keep it, copy it elsewhere; a mask can then be named in the table; "
             raise FileError(path, "changed since ndflow wrote it", f"{hint}--force replaces it")
 

@@ -25,7 +25,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.outputs import safe_name, stem
 from ndflow.files.stream import identity_of
-from ndflow.files.tables import MISSING, read_delimited, refuse_rows, refuse_twice, write_table
+from ndflow.files.tables import MISSING, read_delimited, refuse_rows, refuse_twice, table_bytes
 from ndflow.image.mask import FoundMask, to_be_found
 from ndflow.image.read import kind_of
 from ndflow.image.subject import ANY_CHANNEL, Output, Subject, TissueMaps
@@ -57,7 +57,7 @@ class Listing:
     subjects : as they were listed.
     source : what messages call the list.
     root : the folder that the sources of results are relative to.
-    table : the file of the list, if it is one.
+    table : the file of the list, or of the participants of a dataset, if there is one.
     unused : columns that are not used, and why not.
     skipped : how many images are not scans, by reason.
     warnings : for the user.
@@ -299,8 +299,11 @@ def kept_mask(name: str) -> str:
 # ── the list of a study ───────────────────────────────────────────────────────────────────────────
 
 
-def write_study_scans(path: Path, scans: Sequence[Subject], within: Path | None = None) -> None:
-    """Write the list of a study's images; files beside it, or in `within`, are relative to it."""
+def study_scans(folder: Path, scans: Sequence[Subject], within: Path | None = None) -> bytes:
+    """Return the list of the images of a study in a folder.
+
+    Files in that folder, or in `within`, are relative to it.
+    """
     together = any(len(scan.images) > 1 for scan in scans)
     more = sorted({name for scan in scans for name in scan.covariates})
     own = (*OURS, *(TOGETHER if together else ()))
@@ -313,14 +316,11 @@ def write_study_scans(path: Path, scans: Sequence[Subject], within: Path | None 
         for channel, image in scan.images.items():
             out = scan.outputs[channel]
             known = (out.name, out.image, out.sidecar, *((channel, scan.name) if together else ()))
-            files = [
-                _relative(file, path.parent, within or path.parent) for file in (image, *masks)
-            ]
+            files = [_relative(file, folder, within or folder) for file in (image, *masks)]
             covariates = [scan.covariates.get(name) for name in more]
             rows.append((*known, scan.person, scan.site, *files, *covariates))
-    write_table(
-        path, (*own, "subject", "site", "image", "mask", "lesion", "gm", "wm", "csf", *more), rows
-    )
+    columns = (*own, "subject", "site", "image", "mask", "lesion", "gm", "wm", "csf", *more)
+    return table_bytes(columns, rows)
 
 
 def read_study_scans(path: Path, channels: Sequence[str] = ()) -> list[Subject]:

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from ndflow._version import installing
 from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.files.model_files import read_bounded
-from ndflow.files.tables import read_delimited, write_table
+from ndflow.files.tables import read_delimited, table_bytes, write_table
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -452,12 +452,7 @@ def record_failures(
     tried : the names of the scans that were tried, by stage; None if all scans were.
     failures : of this run, by stage.
     """
-    path = folder / FAILURES
-    rows: list[Sequence[str | None]] = [
-        (failure.scan, stage, failure.cause, failure.hint or None)
-        for stage, some in failures.items()
-        for failure in some
-    ]
+    path, rows = folder / FAILURES, _rows(failures)
     try:
         old = _listed(path)
     except FileError:
@@ -472,6 +467,19 @@ def record_failures(
     elif old:
         path.unlink(missing_ok=True)
     return [cells[0] for cells in old] != [cells[0] for cells in rows]
+
+
+def failures_table(failures: Mapping[str, Sequence[Failure]]) -> bytes:
+    """Return what a list of failures holds, by stage."""
+    return table_bytes(_COLUMNS, _rows(failures))
+
+
+def _rows(failures: Mapping[str, Sequence[Failure]]) -> list[Sequence[str | None]]:
+    return [
+        (failure.scan, stage, failure.cause, failure.hint or None)
+        for stage, some in failures.items()
+        for failure in some
+    ]
 
 
 def read_failures(folder: Path) -> list[tuple[str, str, str]]:

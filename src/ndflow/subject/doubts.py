@@ -26,15 +26,15 @@ from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.density.mixture import marginal
 from ndflow.errors import FileError
-from ndflow.files.model_files import outputs_of, read_model
+from ndflow.files.model_files import outputs_in
 from ndflow.files.outputs import stem
 from ndflow.image.mask_doubts import BESIDE, JUDGED, T1W_LEAST, T1W_RISE, MaskFigures
-from ndflow.image.subject import ANY_CHANNEL, T1W, contrast_called, contrast_in_name
+from ndflow.image.subject import ANY_CHANNEL, T1W, contrast_called, other_by_name
 from ndflow.methods.base import Solution, histogram_quantiles
 from ndflow.methods.modes import Goal
-from ndflow.subject.records import ScanModel
-from ndflow.subject.voxels import VoxelCounts
-from ndflow.transport import IntensityMap
+from ndflow.subject.records import MapRecord, ScanModel
+from ndflow.subject.voxels import VoxelCounts, Voxels
+from ndflow.transport import IntensityMap, Tabulated
 from ndflow.values import Doubt, FloatArray, plural
 
 OTHER_CONTRAST = "other contrast"
@@ -49,6 +49,7 @@ _STEEP, _FLAT = 4.0, 0.2  # slope of a map, as a multiple of the alignment's
 # Of the voxels. Stretched ones leave the scale of the others, so 1 or 2 ml of a brain are too much.
 # Squeezed ones stay near, and any match that brings two peaks together squeezes the few in between.
 _STEEP_SHARE, _FLAT_SHARE = 1e-3, 1e-2
+_SAMPLE = 20_000  # voxels to measure distances at
 _ENDLESS = 1e6  # widths of the histogram: what is further out may as well be infinitely far
 _PIECES = 8  # slopes between two neighbouring quantiles
 
@@ -97,52 +98,64 @@ def image_doubts(
     channel: str = ANY_CHANNEL,
     mixture: GaussianMixture | None = None,
     reference: GaussianMixture | None = None,
+    mask: MaskFigures | None = None,
 ) -> tuple[Doubt, ...]:
-    """Return what is doubtful about an image that is to be mapped: its file, or else its density.
+    """Return what is doubtful about an image that is to be mapped, at most one thing.
 
     Parameters
     ----------
     path : the image.
-    channel : what its target shows.
+    channel : what it, and its target, should show.
     mixture, reference : its density, and that of its target if this is a reference.
+    mask : what was measured about it.
     """
     image, sidecar = Path(path), f"{stem(path)}.json"
     records = (image.parent / sidecar, image.parent.parent / "maps" / sidecar)
     if "_desc-ndflow_" in image.name or any(_has_made(record, image) for record in records):
         text = f"ndflow has normalised {image.name} before."
         return (Doubt("already normalised", text, "give the image that it was made from"),)
-    shown, wanted = contrast_in_name(path), contrast_in_name(f"_{channel}")
-    if shown and wanted and shown != wanted:
-        text = f"By its name, it is a {shown} image, but its target is of {wanted} images."
-        return (Doubt(OTHER_CONTRAST, text, "give a target of the same contrast"),)
-    return () if mixture is None or reference is None else _unlike_reference(mixture, reference)
+    if shown := other_by_name(path, channel):
+        text = f"By its name, it is a {shown} image, but {channel} is expected."
+        return (Doubt(OTHER_CONTRAST, text, "look at the image, and correct the list or the name"),)
+    return _other_contrast(mask, channel) or (
+        () if mixture is None or reference is None else _unlike_reference(mixture, reference)
+    )
 
 
-def contrast_doubts(mask: MaskFigures | None, channel: str) -> tuple[Doubt, ...]:
-    """Return a doubt about an image that is to be brought to one of T1w images, but shows no such.
+def expected(own: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Return what channels should show: the same as their target or, if it does not say, as called.
 
     Parameters
     ----------
-    mask : what was measured about it.
-    channel : what its target shows.
+    own, wanted : the names of the channels, and of those of the target.
     """
+    pairs = zip(own, wanted, strict=True)
+    return [called if shown == ANY_CHANNEL else shown for called, shown in pairs]
+
+
+def _other_contrast(mask: MaskFigures | None, channel: str) -> tuple[Doubt, ...]:
+    """Return a doubt about an image that should be T1w, if its brain is no brighter within."""
     if contrast_called(channel) != T1W or mask is None or (mask.volume or 0) < JUDGED:
         return ()
     if mask.rise is None or mask.rise >= T1W_LEAST:
         return ()
-    text = f"A voxel in the middle of the brain is brighter than one of its rim in {mask.rise:.0%} "
-    text += f"of all pairs, in T1w images in about {T1W_RISE:.0%}."
+    text = f"{rise_of(mask.rise)}, in T1w images in about {T1W_RISE:.0%}."
     return (Doubt(OTHER_CONTRAST, text, "look at the image: is it T1w, and not inverted?"),)
+
+
+def rise_of(share: float) -> str:
+    """Return in words what `MaskFigures.rise` is."""
+    words = "A voxel in the middle of the brain is brighter than one of its rim"
+    return f"{words} in {share:.0%} of all pairs"
 
 
 def _has_made(record: Path, image: Path) -> bool:
     """Tell whether a record is that of the map that made an image, not of one that undid it."""
     try:
-        payload = read_model(record, "map").payload
+        undone = MapRecord.read(record).setting("inverse")
     except FileError:
         return False
-    undone = (payload.get("settings") or {}).get("inverse")
-    return not undone and image.absolute() in outputs_of(record, payload)
+    return not undone and image.absolute() in outputs_in(record)
 
 
 def reference_doubts(scans: int) -> tuple[Doubt, ...]:
@@ -233,9 +246,45 @@ def _ends(intensities: FloatArray) -> str:
     return f"intensities from {intensities.min():.4g} to {intensities.max():.4g} of the scan"
 
 
+# ── maps of other scans ───────────────────────────────────────────────────────────────────────────
+
+_OWN_RANGE = np.array([1e-3, 1 - 1e-3])  # quantiles of the scan that a map was made from
+_BEYOND = 0.05  # of the voxels: 0 to 3 % in other scans of one scanner and scaling
+_AROUND = 0.75  # of the voxels of a head may be darker than its brain
+
+
+def range_doubts(saved: MapRecord, voxels: Voxels, *, masked: bool) -> list[tuple[Doubt, ...]]:
+    """Return for each channel a doubt if many voxels lie beyond all that a map was made for.
+
+    Parameters
+    ----------
+    saved : the map, with the density of the scan that it was made from.
+    voxels : of the image that it is applied to.
+    masked : whether these show what that density does, and not the air around it, too.
+    """
+    found, mixture = list[tuple[Doubt, ...]](), saved.mixture
+    some = slice(None, None, max(1, int(np.count_nonzero(voxels.inside)) // _SAMPLE))
+    for place, volume in enumerate(voxels.volumes):
+        values = volume.values(volume.flat[some][voxels.inside[some]])
+        low, high = -np.inf, np.inf
+        if mixture is not None and mixture.channels == saved.map.channels:
+            low, high = marginal(mixture, place).quantile(_OWN_RANGE).tolist()
+        elif isinstance(saved.map, Tabulated):
+            low, high = saved.map.knots[[0, -1]].tolist()
+        above, below = (
+            float(one.sum()) / max(1, one.size) for one in (values > high, values < low)
+        )
+        beyond = above + (below if masked or below > _AROUND else 0)
+        text = f"{beyond:.0%} of the voxels are beyond the range of the scan that the map was made "
+        text += f"from ({low:.4g} to {high:.4g}), where the map is a guess."
+        hint = "does it belong to this scan, or to one of the same scanner and scaling?"
+        found.append((Doubt("beyond the map", text, hint),) if beyond > _BEYOND else ())
+    return found
+
+
 # ── several channels ──────────────────────────────────────────────────────────────────────────────
 
-_SAMPLE, _SLOPES = 20_000, 5000  # voxels to measure distances and slopes at
+_SLOPES = 5000  # voxels to measure slopes at
 _STEP = 1e-3  # standard deviations, of a difference that stands for a slope
 _REVERSED = 1e-3  # of the voxels: 1 ml of a brain
 

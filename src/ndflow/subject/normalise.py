@@ -32,13 +32,13 @@ from ndflow.image.read import Source, files_of, kind_of, read_volume
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
-from ndflow.methods.base import Solution, method_of
+from ndflow.methods.base import DensityModel, Solution, method_of
 from ndflow.methods.modes import Goal
 from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options, PresetName, Step, chosen_options, documented
 from ndflow.subject import presets
 from ndflow.subject import target as targets
-from ndflow.subject.doubts import contrast_doubts, image_doubts, match_doubts
+from ndflow.subject.doubts import expected, image_doubts, match_doubts, range_doubts
 from ndflow.subject.fit import check_fit, fit_voxels
 from ndflow.subject.presets import Choices, PresetRecord
 from ndflow.subject.records import MapRecord, ScanModel, TargetRecord
@@ -445,6 +445,9 @@ def _match(
     for subject in subjects:
         check_maps(subject, options)
     target, options = targets.read_target(known or to, to_mask, options=options)
+    if len(target.channels) == 1:
+        for subject in subjects:
+            targets.check_contrast([subject], target.channels, target.name)
     return [Match(subject, target, options, preset) for subject in subjects]
 
 
@@ -481,6 +484,25 @@ def map_subject(voxels: Voxels, model: ScanModel, goal: Goal, options: Options) 
     return Mapped(solution, map_voxels(voxels, solution.imap, options), doubts)
 
 
+def target_doubts(
+    voxels: Voxels, model: ScanModel, target: Target, goal: DensityModel, channels: Sequence[str]
+) -> list[tuple[Doubt, ...]]:
+    """Return, for each channel, a doubt whether an image is one for its target.
+
+    Parameters
+    ----------
+    voxels, model : of the subject.
+    target, goal : what it is brought to, and the same in the units of the result.
+    channels : what the user calls its channels.
+    """
+    own = model.marginals or (model.mixture,)
+    wanted = [marginal(goal.mixture, place) for place in range(len(own))]
+    images = [volume.path for volume in voxels.volumes]
+    likes = [None if target.has_units else one for one in wanted]
+    shown = expected(channels, target.channels)
+    return [*map(image_doubts, images, shown, own, likes, [model.mask] * len(own))]
+
+
 def normalise_subject(
     subject: Subject,
     target: Target,
@@ -509,20 +531,15 @@ def normalise_subject(
     voxels = read_voxels(subject, max_bytes=options.max_bytes)
     model, histogram, files = fit_voxels(subject, voxels, options=options, tissues=tissues)
     solution, pieces, doubts = map_subject(voxels, model, Goal(goal, options), options)
-    own = model.marginals or (model.mixture,)
-    wanted = [marginal(goal.mixture, place) for place in range(len(own))]
-    images = [volume.path for volume in voxels.volumes]
-    likes = [None if target.has_units else one for one in wanted]
-    about = map(image_doubts, images, target.channels, own, likes)
-    about_contrast = contrast_doubts(model.mask, target.channels[0])
-    doubts = [(*about_contrast, *one, *found) for one, found in zip(about, doubts, strict=True)]
+    about = target_doubts(voxels, model, target, goal, subject.channels)
+    doubts = [(*one, *found) for one, found in zip(about, doubts, strict=True)]
     record = MapRecord(
         solution.imap,
         command=command,
         settings={
             **selection(subject),
             **options.of(*_STEPS),
-            **({"joint": True} if len(own) > 1 else {}),
+            **({"joint": True} if len(voxels.volumes) > 1 else {}),
         },
         inputs=files | target.files,
         target=TargetRecord(
@@ -691,7 +708,12 @@ def apply_map(
         inputs=voxels.files | files,
         warnings=warnings,
     )
-    doubts = [() if inverse else image_doubts(one.path) for one in voxels.volumes]
+    doubts: Iterable[tuple[Doubt, ...]] = [()] * len(voxels.volumes)
+    if not inverse:
+        mask = selection(subject)["mask"]
+        masked = subject.has_brain_mask or mask == saved.setting("mask")
+        about = zip(voxels.volumes, range_doubts(saved, voxels, masked=masked), strict=True)
+        doubts = [(*image_doubts(volume.path), *odd) for volume, odd in about]
     return deliver_channels(
         subject,
         voxels,
@@ -705,7 +727,8 @@ def apply_map(
 
 def _refuse_other_image(saved: MapRecord, name: str, subject: Subject, voxels: Voxels) -> None:
     """Refuse to undo a map in an image that it did not make, as far as its file tells."""
-    volume = voxels.volumes[subject.channels.index(saved.channel) if saved.channel else 0]
+    by_channel = dict(zip(subject.channels, voxels.volumes, strict=True))
+    volume = by_channel.get(saved.channel or "", voxels.volume)
     read = tuple(one.sha256 for one in volume.files)
     if read and saved.image and read != saved.image:
         cause = f"not the image that {name} made: its content is another"

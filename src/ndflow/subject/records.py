@@ -17,9 +17,7 @@ so they live here and not in `ndflow.files`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 from ndflow.density import Fit, GaussianMixture
@@ -67,25 +65,16 @@ class FileRecord(Record):
         with new_file(path, force=force, inputs=inputs) as file:
             file.write(content)
 
-    def write_if_changed(self, path: AnyPath) -> None:
-        """Write the record to a file, unless it is there already."""
-        content = self.content()
-        with suppress(OSError):
-            if Path(path).read_bytes() == content:
-                return
-        with new_file(path, force=True) as file:
-            file.write(content)
-
     @classmethod
     def read(cls, path: AnyPath) -> Self:
-        """Read a record from its file.
+        """Read a record that ndflow wrote from its file.
 
         Raises
         ------
         FileError
-            Where the file cannot be read, or is not what it should be.
+            Where the file cannot be read, is not what it should be, or has no checksum.
         """
-        return cls.of_payload(path, read_model(path, cls.kind).payload)
+        return cls.of_payload(path, read_model(path, cls.kind, sealed=True).payload)
 
     @classmethod
     def of_payload(cls, path: AnyPath, payload: Mapping[str, JSON]) -> Self:
@@ -298,6 +287,7 @@ class StudyRecord(FileRecord):
     balance : what the weights of each site achieve, if scans are weighted.
     agreement : how far tissues lie apart between scans, where tissue maps were used.
     made_from : the hash of all that the references were made from; None in older studies.
+    table : the list of scans that the user gave, or of participants, if there was one.
     """
 
     kind: ClassVar[str] = "study"
@@ -321,6 +311,7 @@ class StudyRecord(FileRecord):
     balance: dict[str, SiteBalance] = field(default_factory=dict)
     agreement: Agreement | None = None
     made_from: str | None = None
+    table: FileHash | None = None
 
     @property
     def is_preparation(self) -> bool:

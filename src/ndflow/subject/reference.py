@@ -24,6 +24,7 @@ from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.subject import records
 from ndflow.subject.fit import fit_subject
 from ndflow.subject.records import ReferenceModel, ScanModel
+from ndflow.subject.target import refuse_absurd
 from ndflow.subject.voxels import error_about
 from ndflow.values import JSON, Doubt, listed, short
 
@@ -166,6 +167,8 @@ def read_source(subject: Subject, *, options: Options) -> SourceModel:
     if is_model(subject.image):
         read = read_model(subject.image, "mixture", "mixtures")
         parts: Mapping[str, ScanModel] = records.densities_in(read)  # type: ignore[assignment]
+        for part in parts.values():
+            refuse_absurd(read.file.file, part.model)
         made = SourceModel(parts, sha256=(read.file.sha256,))
     else:
         tissues = subject.tissues.check_complete().complete

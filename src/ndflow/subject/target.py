@@ -17,7 +17,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.model_files import ModelFile, is_model, read_model
 from ndflow.files.stream import FileHash, Hashes
 from ndflow.image.read import Source
-from ndflow.image.subject import ANY_CHANNEL, Subject
+from ndflow.image.subject import ANY_CHANNEL, Subject, contrast_in_name, other_by_name
 from ndflow.methods.base import DensityModel, method_called, method_of
 from ndflow.methods.ndflow import target_rule
 from ndflow.options import Options
@@ -255,6 +255,29 @@ def check_channels(names: Sequence[str], known: Sequence[str], path: object) -> 
     raise FileError(path, cause, "give images with these names, in this order")
 
 
+def check_contrast(scans: Sequence[Subject], known: Sequence[str], path: object) -> None:
+    """Refuse scans of another contrast than the file that they are to be brought to.
+
+    What a scan shows is what the user says or, of a single image that was not called anything, its
+    name. Names count only if they are wrong for all scans: a single one is a doubt about its scan.
+
+    Parameters
+    ----------
+    scans : whose channels have the same names.
+    known : the names of the channels of the file.
+    path : the file.
+    """
+    (names,) = {scan.channels for scan in scans}
+    if ANY_CHANNEL not in (*names, *known):
+        check_channels(names, known, path)
+    shown = [other_by_name(scan.path, known[0]) for scan in scans]
+    if names == (ANY_CHANNEL,) and all(shown):
+        cause = f"a {shown[0]} image by its name, but {path} is of {known[0]} images"
+        hint = "give a reference of the same contrast; if the name is wrong, say what it shows: "
+        hint += f"{known[0]}=FILE, or --channels {known[0]} for a study"
+        raise FileError(scans[0].path, cause, hint)
+
+
 def read_target(to: AnyTarget, mask: Source | None, *, options: Options) -> tuple[Target, Options]:
     """Return the target that a user means, and the options with the scale of the result.
 
@@ -290,7 +313,9 @@ def _fitted_target(image: Source, mask: Source | None, options: Options) -> Targ
         ("target" if what == "image" else f"target_{what}"): read
         for what, read in voxels.files.items()
     }
-    return Target(model.model, voxels.volume.path, True, files, model.warnings, model.doubts)
+    path = voxels.volume.path
+    shown = (contrast_in_name(path) or ANY_CHANNEL,)
+    return Target(model.model, path, True, files, model.warnings, model.doubts, shown)
 
 
 def _called(to: object) -> str:
@@ -305,7 +330,7 @@ def target_of(model: DensityModel, averaged: bool, name: str, options: Options) 
 def for_method(target: Target, options: Options) -> Target:
     """Return a target with the parts that the method needs, and no others."""
     mixture = target.model.mixture
-    _refuse_absurd(target.name, mixture)
+    refuse_absurd(target.name, target.model)
     needed = DensityModel(mixture)
     if mixture.channels == 1:
         with error_about(target.name):
@@ -352,10 +377,12 @@ def check_units(
             )
 
 
-def _refuse_absurd(name: str, mixture: GaussianMixture) -> None:
-    """Refuse a density with which doubles cannot calculate."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        means, sds = np.abs(mixture.mean()), np.sqrt(np.diagonal(mixture.covariance()))
+def refuse_absurd(name: str, model: DensityModel) -> None:
+    """Refuse densities of a scan and its tissues with which doubles cannot calculate."""
+    densities = (model.mixture, *(model.tissues.densities if model.tissues else ()))
+    means = np.concatenate([np.abs(one.means).ravel() for one in densities])
+    precisions = [np.diagonal(one.precisions, axis1=1, axis2=2).ravel() for one in densities]
+    sds = 1 / np.sqrt(np.concatenate(precisions))
     for mean, sd in zip(means.tolist(), sds.tolist(), strict=True):
         if not (_LEAST < sd < _MOST and mean < _MOST and sd > _SHARPEST * mean):
             cause = f"a density of mean {mean:g} and standard deviation {sd:g}, which no image has"

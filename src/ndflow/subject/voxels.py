@@ -462,6 +462,23 @@ def _interpolant(imap: IntensityMap, sample: NDArray[Any]) -> LinearInterpolant 
         return linear_interpolant(imap, low - reach, high + reach)
 
 
+def in_order(voxels: NDArray[Any], mask: BoolArray | None) -> tuple[Volume, BoolArray, bool]:
+    """Return an array as a volume, which of its voxels are inside, and whether axes are reversed.
+
+    The axes of an array in C order are, so that no voxel has to be moved.
+
+    Parameters
+    ----------
+    voxels : in any order in memory.
+    mask : which voxels are inside, in the shape of `voxels`; None for all but 0.
+    """
+    turned = voxels.flags.c_contiguous and voxels.ndim <= 3
+    volume = read_volume(voxels.T if turned else voxels)
+    if mask is None:
+        return volume, nonzero([volume]), turned
+    return volume, (mask.T if turned else mask).reshape(-1, order="F"), turned
+
+
 def map_array(
     voxels: NDArray[Any], imap: IntensityMap, mask: BoolArray | None, outside: Outside | None
 ) -> NDArray[np.float32]:
@@ -478,12 +495,7 @@ def map_array(
     -------
     The mapped voxels: bit for bit what `mapped` gives, in the shape and the order of `voxels`.
     """
-    turned = voxels.flags.c_contiguous and voxels.ndim <= 3  # so that nothing is put in order
-    volume = read_volume(voxels.T if turned else voxels)
-    if mask is None:
-        inside = nonzero([volume])
-    else:
-        inside = (mask.T if turned else mask).reshape(-1, order="F")
+    volume, inside, turned = in_order(voxels, mask)
     sampled = np.arange(0, voxels.size, max(1, voxels.size // _SAMPLE))
     sample = voxels[np.unravel_index(sampled, voxels.shape, "F")] if turned else None
     result, _ = make_array(volume, mapped(volume, imap, inside, outside, "float32", sample))

@@ -61,20 +61,20 @@ def normalise(
         becomes that of the reference too. Default: each channel by itself.
     """
     from ndflow.cli.scans import quality, run_scans, typed_subjects
-    from ndflow.files.atomic import check_new
     from ndflow.study.tasks import Task
     from ndflow.subject.normalise import find_matches, normalise_subject, outputs_of
     from ndflow.subject.presets import Choices
 
     typed = typed_options(options, "match", "fit", "write", "read")
+    force = bool(typed.get("force"))
     if report is not None:
         from ndflow.reporting.build import check_report
-        from ndflow.reporting.results_page import write_results_page
+        from ndflow.reporting.results_page import check_results_page, write_results_page
 
         check_report()
         if joint:
             raise InvalidValueError("--report shows one channel at a time; leave out --joint")
-        check_new(report, force=bool(typed.get("force")))
+        check_results_page(report, force=force)
     choices = Choices(preset, typed)
     subjects = typed_subjects(images, given, joint=joint)
     matches = find_matches(subjects, to, to_mask, choices, joint=joint)
@@ -95,7 +95,7 @@ def normalise(
         said = quality([one.record for one in done])
         verbosity.say(f"quality: {said}")
         if report is not None:
-            write_results_page(report, done, f"{said[:1].upper()}{said[1:]}.")
+            write_results_page(report, done, f"{said[:1].upper()}{said[1:]}.", force=force)
             verbosity.say(f"wrote {report}")
     return code
 
