@@ -21,7 +21,7 @@ from study_intervals import Interval, written
 from ndflow.density import GaussianMixture, Histogram, fit, histogram
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.mask import read_mask
-from ndflow.image.read import read_volume
+from ndflow.image.read import read_grid, read_volume
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options
 from ndflow.population import Landmarks, reference
@@ -138,7 +138,7 @@ def read(files: Files) -> Subject:
         return values.reshape(volume.header.get_data_shape(), order="F")
 
     maps = [part(file) for file in (files.gm, files.wm, files.csf)]
-    return Subject(part(files.image), read_mask(files.brain).inside, *maps)
+    return Subject(part(files.image), read_mask(files.brain, read_grid(files.image)).inside, *maps)
 
 
 def lesioned(scan: Subject, generator: np.random.Generator) -> dict[tuple[str, float], Case]:

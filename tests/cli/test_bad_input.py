@@ -103,7 +103,7 @@ normalise FLAIR={FLAIR} T1w={T1w} --joint --to {jointly} -o {out} → {jointly} 
 fit T1w={T1w} {FLAIR} -o {json} → {FLAIR}
 fit {T1w} {FLAIR} --joint -o {json} → --joint
 fit T1w={T1w} T1w={FLAIR} -o {json} → T1w
-fit T1w={T1w} FLAIR={scan} -o {json} → {scan} | voxels
+fit T1w={T1w} FLAIR={scan} -o {json} → {scan} | shape
 fit {both} --mask {mask} {mask} -o {json} → --mask
 reference {joint1} {separate2} -o {json} → {separate2}
 apply {T1w} --map {jointmap} -o {new} → {jointmap} | channels

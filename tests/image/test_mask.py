@@ -33,8 +33,8 @@ SPARSE[0, 0, :2] = False
 
 
 def read_mask(source: Any, like: Volume = IMAGE, **options: int) -> tuple[Any, list[str]]:
-    mask = masks.read_mask(source, **options)
-    return mask.inside, mask.on(like)
+    mask = masks.read_mask(source, like, **options)
+    return mask.inside, [*mask.warnings]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_mask_with_too_few_voxels_is_refused(count: int) -> None:
 
 
 def test_a_mask_of_another_shape_is_refused() -> None:
-    with pytest.raises(FileError, match=r"\(10, 12, 9\), but .* is \(12, 10, 9\).*resample"):
+    with pytest.raises(FileError, match=r"\(10, 12, 9\), but .* \(12, 10, 9\).*resample"):
         read_mask(np.ones((10, 12, 9), np.uint8))
 
 

@@ -2,14 +2,34 @@
 
 import gzip
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pytest
 from commands import measured, needs_proc
 from files_on_disc import saved
 from nibabel.nifti1 import Nifti1Header
 
 from ndflow.errors import FileError
-from ndflow.image.read import read_volume
+from ndflow.image.mask import read_mask
+from ndflow.image.read import read_grid, read_volume
+
+
+def test_a_volume_much_larger_than_its_file_is_refused_before_it_is_decompressed(
+    tmp_path: Path,
+) -> None:
+    header = Nifti1Header()
+    header["dim"] = [3, 800, 800, 800, 1, 1, 1, 1]
+    header["datatype"], header["bitpix"] = 2, 8
+    header["magic"], header["vox_offset"] = b"n+1", 352
+    path = tmp_path / "x.nii.gz"  # cut short, which would be noticed if its voxels were read
+    path.write_bytes(gzip.compress(header.binaryblock + bytes(4) + Random(0).randbytes(600_000), 1))
+    with pytest.raises(FileError, match=r"times those of the file.*decompress"):
+        read_volume(path)
+    with pytest.raises(FileError, match=r"shape \(800, 800, 800\), but the image \(3, 4, 5\)"):
+        read_mask(path, read_volume(np.ones((3, 4, 5))))
+    with pytest.raises(FileError, match="cut short"):
+        read_mask(path, read_grid(path))  # masks of any size compress as well
 
 
 @needs_proc

@@ -16,6 +16,7 @@ from phantoms import SHAPE, head, radii
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import read_mask
+from ndflow.image.read import read_grid
 from ndflow.integrations import normaliser as module
 from ndflow.integrations.normaliser import VolumeNormaliser, apply_recorded, inside_of, record_map
 from ndflow.transport import Affine
@@ -175,7 +176,7 @@ def test_a_process_gives_the_first_warning_of_each_kind(caught: Any) -> None:
 
 def test_soft_masks_are_read_as_everywhere(caught: Any) -> None:
     soft = np.clip(5.5 - 5 * radii(LARGE), 0, 1)
-    assert np.array_equal(inside_of(soft), read_mask(soft).inside)
+    assert np.array_equal(inside_of(soft), read_mask(soft, read_grid(soft)).inside)
     assert np.count_nonzero(inside_of(soft)) < 0.9 * np.count_nonzero(soft)
     assert "values above 0.5 count as inside" in str(caught[0].message)
 

@@ -1,12 +1,16 @@
 """Tasks on a Dask cluster whose scheduler and workers were started separately."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from phantoms import head, save
 from studies import SMALL, results_of
 
 from ndflow.errors import FileError
+from ndflow.study import tasks
 from ndflow.study.tasks import Task, connect, run_tasks
 
 pytest.importorskip("distributed")
@@ -39,17 +44,26 @@ def cluster(folder: Path, workers: int) -> Iterator[Path]:
         [*DASK, "scheduler", "--port", "0", *shared],
         [*DASK, "worker", "--nworkers", str(workers), "--nthreads", "1", *shared],
     ]
-    processes = []
-    with (folder / "log").open("w") as log:
+    processes: list[subprocess.Popen[bytes]] = []
+    with (folder / "log").open("w") as log, ExitStack() as ending:
+        ending.callback(end, processes)
         for command in commands:
             how: dict[str, Any] = {"stdout": log, "stderr": log, "cwd": folder}
             processes.append(subprocess.Popen(command, start_new_session=True, **how))
             wait_until(file.exists)
+        with connect(str(file)) as client:  # a worker that dies while others start ends them all
+            client.wait_for_workers(workers)
+            state = partial(client.run, lambda dask_worker: dask_worker.status.name, nanny=True)
+            wait_until(lambda: {*state().values()} == {"running"})
         yield file
-        for process in reversed(processes):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+
+
+def end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """End processes, and those that they have started."""
+    for process in reversed(processes):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @pytest.mark.slow
@@ -70,8 +84,8 @@ def test_a_worker_that_dies_costs_only_its_scan(scheduler: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return 10 * number
 
-    tasks = [Task(f"scan{number}", {"number": number}) for number in range(4)]
-    outcomes = list(run_tasks(work, tasks, scheduler=str(scheduler)))
+    given = [Task(f"scan{number}", {"number": number}) for number in range(4)]
+    outcomes = list(run_tasks(work, given, scheduler=str(scheduler)))
     assert [outcome.result for outcome in outcomes] == [0, None, 20, 30]
     failure = outcomes[1].failure
     assert failure is not None
@@ -82,22 +96,53 @@ def test_a_worker_that_dies_costs_only_its_scan(scheduler: Path) -> None:
 def test_a_cluster_that_ends_is_reported(tmp_path: Path) -> None:
     import dask
 
+    said: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = said.append  # type: ignore[method-assign]
+
     def work(seconds: int) -> int:
         time.sleep(seconds)
         return seconds
 
-    tasks = [Task("now", {"seconds": 0}), Task("later", {"seconds": 600})]
+    given = [Task("now", {"seconds": 0}), Task("later", {"seconds": 600})]
     with (
         cluster(tmp_path, 1) as file,
         dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
     ):
-        outcomes = run_tasks(work, tasks, scheduler=str(file))
+        outcomes = run_tasks(work, given, scheduler=str(file))
         assert next(outcomes).result == 0
+        logging.getLogger("distributed.client").addHandler(handler)
         connect(str(file)).shutdown()
         with pytest.raises(FileError, match="the cluster was lost") as caught:
             next(outcomes)
     assert caught.value.path == str(file)
     assert "again" in caught.value.hint
+    assert not said  # by Dask, in many lines
+
+
+def test_waiting_for_workers_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    there: list[dict[str, int]] = [{}, {}, {"worker": 1}, {}, {}]  # whenever somebody asks
+    returned = threading.Event()
+
+    class Client:
+        close = returned.set
+
+        def get_executor(self, *, pure: bool) -> ThreadPoolExecutor:
+            return ThreadPoolExecutor(1)
+
+        def nthreads(self) -> dict[str, int]:
+            if len(there) == 1:
+                returned.set()
+            return there.pop(0) if there else {}
+
+    monkeypatch.setattr(tasks, "connect", lambda scheduler: Client())
+    monkeypatch.setattr(tasks._Cluster, "patience", 0.001)
+    (outcome,) = run_tasks(returned.wait, [Task("scan", {"timeout": 60})], scheduler="tcp://there")
+    assert outcome.result
+    said = ["tcp://there: has no workers" in record.message for record in caplog.records]
+    assert said == [True, True]  # and again when they have gone again
 
 
 @pytest.mark.parametrize("content", ["[]", '{"address": 1}', "\xff", None])

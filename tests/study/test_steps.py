@@ -119,6 +119,14 @@ def test_neither_the_name_of_a_file_nor_settings_without_effect_count(bench: Ben
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+def test_what_was_looked_at_for_the_density_is_not_read_again(bench: Bench) -> None:
+    model = ScanModel.read(bench.study.model(bench.scan))
+    other = replace(model, sha256={**(model.sha256 or {}), "image": ("other",)})
+    Path(bench.scan.path).unlink()
+    assert isinstance(look(replace(bench.step(), model=model), bench.scan), Done)
+    assert look(replace(bench.step(), model=other), bench.scan) == "changed: image"
+
+
 def test_images_are_kept_beside_a_lesion_that_did_not_change(bench: Bench) -> None:
     lesion = save(bench.study.folder.with_name("lesion.nii"), (radii(SMALL) < 0.3).astype(np.uint8))
     scan = replace(bench.scan, lesion=str(lesion))

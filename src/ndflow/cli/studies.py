@@ -23,7 +23,7 @@ from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
 from ndflow.study.prepare_step import PrepareStep, contrast_of
 from ndflow.study.references import listing_doubts, references_of_sites
 from ndflow.study.run import Asked, assemble, check_study, preparing_for, rehearse, run_study
-from ndflow.study.table import Listing, read_table
+from ndflow.study.table import MANY, Listing, read_table
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord
 from ndflow.values import first_of, listed, plural
@@ -176,7 +176,7 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
         if preparing.resolution is not None:
             about["copies"] = f"in the space of the template, {preparing.resolution:g} mm"
     covariates = sorted({name for scan in scans for name in scan.covariates} - unused.keys())
-    about["covariates"] = ", ".join(covariates) or _NONE
+    about["covariates"] = first_of(covariates, MANY) or _NONE
     if study.preparing is None:
         names = ", ".join(study.options.balance)
         weighted = f", weighted so that sites are alike in {names}" if names else ""

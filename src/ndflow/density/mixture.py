@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from ndflow.density import gaussian
+from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray, Value, einsum, points, real_array
 
@@ -323,6 +324,12 @@ class GaussianMixture(Value):
         if not ((p >= 0) & (p <= 1)).all():
             raise InvalidValueError("probability must lie between 0 and 1")
         return self.from_normal_score(special.ndtri(p))
+
+    @cached_property
+    def aligned_quantiles(self) -> FloatArray:
+        """The quantiles at `QUANTILE_LEVELS` of the z-scored density."""
+        sd = np.sqrt(self.covariance()[0, 0])
+        return np.asarray((self.quantile(QUANTILE_LEVELS) - self.mean()[0]) / sd)
 
     def normal_score(self, x: ArrayLike) -> FloatArray:
         """Return the normal scores ``Φ⁻¹(F(x))`` of points, in the shape of `x`."""

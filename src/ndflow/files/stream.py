@@ -58,6 +58,7 @@ class Stream:
     Attributes
     ----------
     path : the file.
+    size : how many bytes it has, as it is stored.
     capacity : an upper bound on the number of bytes that it can hold.
     """
 
@@ -66,7 +67,7 @@ class Stream:
         size = os.fstat(file.fileno()).st_size
         if not size:
             raise FileError(path, "an empty file", _AGAIN)
-        self.path, self._max_bytes = path, max_bytes
+        self.path, self.size, self._max_bytes = path, size, max_bytes
         self.capacity = size * _MOST_INFLATION if compressed else size
         unpack: Any = igzip.IGzipFile
         self._content = unpack(fileobj=file) if compressed else file

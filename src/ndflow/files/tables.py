@@ -25,6 +25,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -100,12 +101,17 @@ def read_delimited(path: AnyPath) -> Table:
             lines.append((number, [decoded_cell(cell) for cell in cells]))
     table = Table(lines[0][1] if lines else [], lines[1:])
     names = [name.strip() for name in table.columns]
-    for name in names:
-        if name and names.count(name) > 1:
-            raise FileError(path, f"row 1 names the column {name!r} twice", "rename one of them")
+    refuse_twice(path, names)
     faulty = [(number, len(cells)) for number, cells in table.rows if len(cells) != len(names)]
     refuse_rows(path, [f"row {n} has {count} cells instead of {len(names)}" for n, count in faulty])
     return table
+
+
+def refuse_twice(path: AnyPath, names: Sequence[str]) -> None:
+    """Refuse a table with two columns of the same name; any number may have none."""
+    for name, count in Counter(filter(None, names)).items():
+        if count > 1:
+            raise FileError(path, f"row 1 names the column {name!r} twice", "rename one of them")
 
 
 def refuse_rows(path: AnyPath, faults: Sequence[str]) -> None:

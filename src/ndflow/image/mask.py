@@ -35,7 +35,6 @@ from ndflow.files.stream import DEFAULT_MAX_BYTES, FileHash
 from ndflow.image.read import Source, read_volume
 from ndflow.image.volume import Header, Volume, slices
 from ndflow.image.write import nifti_header
-from ndflow.values import FloatArray
 
 BoolArray = NDArray[np.bool_]
 FoundMask = Literal["auto", "brain"]
@@ -60,13 +59,12 @@ _TRY = "give a mask, or omit --mask auto to use all non-zero voxels"
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Which voxels count, and where in space they lie.
+    """Which voxels of an image count.
 
     Attributes
     ----------
     path : the file, or what messages call a mask that has no file.
     inside : which voxels count, in the spatial shape of the mask.
-    affine, placed : see `Volume`.
     warnings : messages for the user.
     files : see `Volume`.
     found : whether its header says that deepbet found it, see `like_found_brain`.
@@ -74,30 +72,18 @@ class Mask:
 
     path: str
     inside: BoolArray
-    affine: FloatArray
-    placed: bool
     warnings: tuple[str, ...]
     files: tuple[FileHash, ...] = ()
     found: bool = False
 
-    def on(self, like: Volume) -> list[str]:
-        """Check that the mask belongs to an image, and return all warnings.
-
-        It must have the shape of the image and lie in the same place: corners up to 1/100 of a
-        voxel apart are accepted, up to half a voxel with a warning, and more are refused.
-        """
-        if self.inside.shape != like.spatial_shape:
-            shapes = f"the shape {self.inside.shape}, but {like.path} is {like.spatial_shape}"
-            cause = f"a mask of {shapes}"
-            hint = "resample it onto the image's grid, or give the image that it was made for"
-            raise FileError(self.path, cause, hint)
-        return [*misalignment_warnings(self, like), *self.warnings]
-
 
 def read_mask(
-    source: Source, *, fewest: int = MIN_VOXELS, max_bytes: int = DEFAULT_MAX_BYTES
+    source: Source, like: Volume, *, fewest: int = MIN_VOXELS, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Mask:
-    """Read a mask.
+    """Read the mask of an image.
+
+    It must have the shape of the image and lie in the same place: corners up to 1/100 of a voxel
+    apart are accepted, up to half a voxel with a warning, and more are refused.
 
     If all values lie in [0, 1], as in a probability map, or at most ½ beyond, as in a mask that was
     interpolated by splines, those above ½ are inside; otherwise, as in a label image, those that
@@ -106,19 +92,16 @@ def read_mask(
     Parameters
     ----------
     source : as for `read_volume`.
+    like : the image, whose voxels need not be read.
     fewest : the fewest voxels that it must have; a mask of voxels to exclude may be empty.
     max_bytes : as for `read_volume`.
 
-    Returns
-    -------
-    mask : in its own space; `Mask.on` checks that it belongs to an image.
-
     Raises
     ------
-    FileError : if the mask cannot be read, or has too few voxels.
+    FileError : if the mask cannot be read, is not one of the image, or has too few voxels.
     """
-    mask = read_volume(source, max_bytes=max_bytes, called="the mask")
-    warnings = []
+    mask = read_volume(source, max_bytes=max_bytes, called="the mask", like=like)
+    warnings = misalignment_warnings(mask, like)
     low, high, infinite, other_values = _summary(mask)
     within = low >= -_OVERSHOOT and high <= 1 + _OVERSHOOT
     likely = within and not mask.unscaled_integers
@@ -139,7 +122,7 @@ def read_mask(
         warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
     deepbet = _holds_found_brain(mask.header)
     shaped = inside.reshape(mask.spatial_shape, order="F")
-    return Mask(mask.path, shaped, mask.affine, mask.placed, tuple(warnings), mask.files, deepbet)
+    return Mask(mask.path, shaped, tuple(warnings), mask.files, deepbet)
 
 
 def nonzero(volumes: Sequence[Volume]) -> BoolArray:
@@ -184,7 +167,7 @@ def _summary(mask: Volume) -> tuple[float, float, int, bool]:
     return low, high, infinite, other_values
 
 
-def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:
+def misalignment_warnings(mask: Volume, like: Volume) -> list[str]:
     """Compare the place of a mask, a tissue probability map or a channel with that of its image.
 
     Parameters
@@ -205,8 +188,7 @@ def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:
         return []
     if apart < TOLERATED:
         return [f"{mask.path}: lies {apart:.2g} voxels away from {like.path}; used nevertheless"]
-    what = "a mask that lies" if isinstance(mask, Mask) else "lies"
-    cause = f"{what} {apart:.3g} voxels away from {like.path}"
+    cause = f"lies {apart:.3g} voxels away from {like.path}"
     raise FileError(mask.path, cause, "resample it onto the image's grid, or fix its header")
 
 
@@ -215,7 +197,7 @@ def same_grid(one: Volume, like: Volume) -> bool:
     return one.spatial_shape == like.spatial_shape and voxels_apart(one, like) <= ALIGNED
 
 
-def voxels_apart(one: Mask | Volume, like: Volume) -> float:
+def voxels_apart(one: Volume, like: Volume) -> float:
     """Return the largest distance between corners of two images of one shape, in voxels."""
     if not (one.placed and like.placed) or np.array_equal(one.affine, like.affine, True):
         return 0.0

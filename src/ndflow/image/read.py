@@ -37,6 +37,9 @@ Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
 IMAGE_KINDS = (".nii", ".mgh")  # also compressed: .gz, and .mgz for .mgh.gz
 _MGH_START, _MGH_BYTES = 284, 90  # the offset of the first voxel, and bytes of the header in use
 
+# Brains alone, of 64-bit floats, take up to 80 times as much memory as their files; label images,
+# which may be larger, some hundred times. No scan of that many voxels is as empty.
+_ANYWAY, _MOST_TIMES = 1 << 28, 100  # bytes, whatever the size of the file; or times its size
 _MOST_BEFORE = 1 << 26  # bytes before the voxels: a header with all its extensions
 _MOST_AFTER = 1 << 20  # bytes after the voxels; a colour table takes 100,000
 _DAMAGED = "its header is damaged: copy or download it again"
@@ -54,7 +57,11 @@ _LOG.addHandler(logging.NullHandler())
 
 
 def read_volume(
-    source: Source, *, max_bytes: int = DEFAULT_MAX_BYTES, called: str = "the image"
+    source: Source,
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    called: str = "the image",
+    like: Volume | None = None,
 ) -> Volume:
     """Read one volume from a file, a nibabel image or an array.
 
@@ -63,6 +70,8 @@ def read_volume(
     source : a path (.nii or .mgh, also compressed), a nibabel image, or an array.
     max_bytes : the largest content of a file, decompressed, that is accepted.
     called : what messages call an image that has no file.
+    like : the image whose shape it must have, as masks must. Nothing is decompressed before that is
+        known. Without it, a large volume must not be much larger than its file.
 
     Returns
     -------
@@ -71,20 +80,29 @@ def read_volume(
 
     Raises
     ------
-    FileError : if a file cannot be read, is damaged, or does not hold one volume of real numbers.
+    FileError : if a file cannot be read, is damaged, does not hold one volume of real numbers, or
+        has another shape.
     InvalidValueError : if an array or an image in memory is not such a volume.
     """
     if isinstance(source, np.ndarray):
         _refuse_array(called, source)
+        refuse_other_shape(called, source.shape, like)
         return Volume(called, (), _fortran(source), 1.0, 0.0, None, np.eye(4), placed=False)
     if isinstance(source, SpatialImage):
+        refuse_other_shape(source.get_filename() or called, source.shape, like)
         return _from_image(source, called)
     path = _path_of(source)
     with open_stream(path, max_bytes=max_bytes) as stream:
         header, gap = _read_header(stream)
         before = stream.read(gap, "header extensions").tobytes()
         shape, dtype = _shape(header), header.get_data_dtype()
-        voxels = stream.read(math.prod(shape) * dtype.itemsize, "voxels")
+        refuse_other_shape(path, shape, like)
+        size = math.prod(shape) * dtype.itemsize
+        most = stream.capacity if like else max(_ANYWAY, _MOST_TIMES * stream.size)
+        if most < size <= stream.capacity:
+            cause = f"its voxels take {size:,} bytes, {size // stream.size} times those of the file"
+            raise FileError(path, cause, "no scan is so empty; if this one is, decompress it")
+        voxels = stream.read(size, "voxels")
         stored = voxels.view(dtype).reshape(shape, order="F")
         after = stream.finish(_MOST_AFTER)
         file = FileHash(path, stream.sha256)
@@ -98,7 +116,9 @@ def read_volume(
 def read_grid(source: Source, *, called: str = "the image") -> Volume:
     """Return an image without its voxels, from the header alone; see `read_volume`."""
     if isinstance(source, np.ndarray):
-        return read_volume(source, called=called)
+        _refuse_array(called, source)
+        empty = _no_voxels(source.shape)
+        return Volume(called, (), empty, 1.0, 0.0, None, np.eye(4), placed=False)
     if isinstance(source, SpatialImage):
         name, shape, header = source.get_filename() or called, source.shape, source.header
         affine = _affine(name, header) if source.affine is None else np.array(source.affine, float)
@@ -108,6 +128,14 @@ def read_grid(source: Source, *, called: str = "the image") -> Volume:
             header, _ = _read_header(stream)
         shape, affine = _shape(header), _affine(name, header)
     return Volume(name, (), _no_voxels(shape), 1.0, 0.0, header, affine)
+
+
+def refuse_other_shape(path: str, shape: tuple[int, ...], like: Volume | None) -> None:
+    """Refuse a mask, a tissue probability map or a channel without the shape of its image."""
+    if like is not None and shape[:3] != like.spatial_shape:
+        cause = f"has the shape {shape[:3]}, but {like.path} {like.spatial_shape}"
+        hint = "resample it onto the grid of that image, which is not done here"
+        raise FileError(path, cause, hint)
 
 
 def _no_voxels(shape: tuple[int, ...]) -> NDArray[np.uint8]:

@@ -166,7 +166,8 @@ def inside_of(mask: NDArray[Any], name: str = "the image") -> BoolArray:
     mask : in three dimensions or fewer.
     name : what messages call the image.
     """
-    read = read_mask(mask.T)  # in the order of files
+    turned = mask.T  # in the order of files
+    read = read_mask(turned, read_grid(turned))
     _warn(name, read.warnings)
     return read.inside.T
 

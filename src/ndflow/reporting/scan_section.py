@@ -88,7 +88,7 @@ class ScanSummary:
     def quantiles(self) -> dict[str, FloatArray]:
         """The 199 quantiles under each condition."""
         saved = self.model.quantiles
-        raw = self.model.mixture.quantile(QUANTILE_LEVELS) if saved is None else np.array(saved)
+        raw = self.model.mixture.quantile(QUANTILE_LEVELS) if saved is None else saved
         return {condition: imap(raw) for condition, imap in self.maps.items()}
 
     @cached_property

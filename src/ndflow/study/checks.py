@@ -237,7 +237,7 @@ def scan_medians(model: ScanModel, imap: IntensityMap) -> Medians | None:
         return None
     raw = np.array([float(one.quantile(0.5)) for one in model.tissues.densities])
     levels, saved = landmark_levels(Options.landmarks), model.quantiles
-    voxels = np.array(saved) if saved else model.mixture.quantile(QUANTILE_LEVELS)
+    voxels = model.mixture.quantile(QUANTILE_LEVELS) if saved is None else saved
     marks, aligned = np.interp(levels, QUANTILE_LEVELS, voxels), align(model.mixture)
     return Medians(imap(raw), aligned(raw), aligned(marks), float(imap(voxels).std()))
 

@@ -88,7 +88,8 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
         there = [record for record in step.records(scan) if record.is_file()]
         others = [one for one in there if one.relative_to(folder).as_posix() not in known]
         foreign += [path for path in others if not begun or kind_in(path) is None]
-        foreign += [p for p in step.outputs(scan) if not there and os.path.lexists(p)]
+        if not there:
+            foreign += [path for path in step.outputs(scan) if os.path.lexists(path)]
     for path in foreign:
         raise FileError(path, "exists, and was not written by ndflow", ELSEWHERE)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ndflow.errors import FileError
 from ndflow.files.model_files import list_outputs, not_ours, relative_outputs
-from ndflow.files.stream import FileHash, Hashes, contents
+from ndflow.files.stream import FileHash, Hashes, contents, hashes
 from ndflow.image.mask import like_found_brain
 from ndflow.image.preview import Preview, preview_bytes, preview_of
 from ndflow.image.subject import Subject
@@ -173,6 +173,15 @@ class NormaliseStep(Step):
     def files(self, scan: Subject) -> Mapping[str, Sequence[str]]:
         """Return the files that its images are made from."""
         return self._masked(replace(scan, lesion=None)).files()
+
+    def hashes(self, scan: Subject) -> Mapping[str, Sequence[str]]:
+        """Return the hashes of these files, from which the same run has estimated the density.
+
+        It has looked at them just before, even where it left the density as it was.
+        """
+        files = self.files(scan)
+        read = (self.model and self.model.sha256) or contents(hashes(files))
+        return {what: read[what] for what in files if what in read}
 
     def _masked(self, scan: Subject) -> Subject:
         """Return a scan with the file of its mask, if the study has found it."""

@@ -115,6 +115,10 @@ class Step(ABC):
         """Return the files that are read, by what they are."""
         return scan.files()
 
+    def hashes(self, scan: Subject) -> Mapping[str, Sequence[str]]:
+        """Return the hashes of these files as they are now."""
+        return contents(hashes(self.files(scan)))
+
     @abstractmethod
     def key(self, scan: Subject, inputs: Mapping[str, Sequence[str]]) -> Key:
         """Return everything that the results depend on; `inputs` are the hashes of the files."""
@@ -144,7 +148,7 @@ def look(step: Step, scan: Subject) -> Done | str:
         return NEW
     if not (payloads := _payloads(records)):
         return "its record is damaged"
-    key = step.key(scan, contents(hashes(step.files(scan))))
+    key = step.key(scan, step.hashes(scan))
     for record, payload in zip(records, payloads, strict=True):
         if payload.get("fingerprint") != key.fingerprint:
             return _changed(payload, key)

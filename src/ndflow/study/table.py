@@ -25,16 +25,18 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.outputs import safe_name, stem
 from ndflow.files.stream import identity_of
-from ndflow.files.tables import MISSING, read_delimited, refuse_rows, table_bytes
+from ndflow.files.tables import MISSING, read_delimited, refuse_rows, refuse_twice, table_bytes
 from ndflow.image.mask import FoundMask, to_be_found
 from ndflow.image.read import kind_of
 from ndflow.image.subject import ANY_CHANNEL, Output, Subject, TissueMaps
+from ndflow.values import first_of
 
 FILES = ("image", "mask", "lesion", "gm", "wm", "csf")
 TEXTS = ("subject", "site")
 OURS = ("name", "output", "sidecar")  # columns of OUT/scans.tsv that we add
 TOGETHER = ("channel", "scan")  # more of them, for several channels
 _OTHER_MEANING = {*FILES, *TEXTS, *OURS} - {"image"}  # no names of channels
+MANY = 30  # columns that are named to the user
 _IMAGES = (".nii", ".mgh", ".hdr", ".img")
 OUR_NAME = "names of ours; rename them to keep them"
 
@@ -167,12 +169,10 @@ def _column_names(path: AnyPath, first: Sequence[str], images: Sequence[str]) ->
     for image in images:
         if image not in names:
             hint = "name the column of images so, or those of several channels with --channels"
-            columns = ", ".join(filter(None, given)) or "none"
+            columns = first_of([*filter(None, given)], MANY) or "none"
             cause = f"row 1 names no column {image!r} (its columns: {columns})"
             raise FileError(path, cause, hint)
-    for name, count in Counter(filter(None, names)).items():
-        if count > 1:
-            raise FileError(path, f"row 1 names the column {name!r} twice", "remove one")
+    refuse_twice(path, names)
     return names
 
 
@@ -207,7 +207,7 @@ def _scan(
     root: Path, number: int, cells: Cells, shown: Mapping[str, str], taken: set[str]
 ) -> Subject:
     """Return the scan of a row; `shown` names the columns of its channels."""
-    files = {name: str(root / cell) for name, cell in cells.items()}
+    files = {name: str(root / cells[name]) for name in (*shown.values(), *FILES) if name in cells}
     return Subject(
         {channel: files[column] for channel, column in shown.items()},
         files.get("mask"),

@@ -14,12 +14,13 @@ so futures are used directly.)
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
@@ -42,6 +43,7 @@ _COLUMNS = ("scan", "stage", "cause", "try")
 _MAX_BYTES = 1 << 20  # of a scheduler file
 _ATTEMPTS = 2  # of a worker that does nothing else: that it died once may be by chance
 _IDLE_SECONDS = 300.0  # after which workers of this machine end by themselves
+_LOG = logging.getLogger(__name__)
 _PARENT_SECONDS = 0.2  # between two looks after the process that has started a worker
 _BUG = "this is a bug in ndflow: please report it, with the output of -v"
 
@@ -220,7 +222,7 @@ def run_in_workers(
                 futures[workers.submit(function, task)] = index
             if not futures:
                 break
-            for future in wait(futures, return_when=FIRST_COMPLETED).done:
+            for future in _first_done(workers, futures):
                 index = futures.pop(future)
                 try:
                     yield index, future.result()
@@ -229,7 +231,8 @@ def run_in_workers(
         for index in sorted(suspects):  # while nothing else is at work
             for _ in range(_ATTEMPTS):
                 with suppress(workers.lost):
-                    yield index, workers.submit(function, tasks[index]).result()
+                    (future,) = _first_done(workers, [workers.submit(function, tasks[index])])
+                    yield index, future.result()
                     break
             else:
                 yield index, killed(tasks[index])
@@ -242,9 +245,21 @@ def run_in_workers(
     workers.end(kill=False)
 
 
+def _first_done(
+    workers: _Processes | _Cluster, futures: Iterable[Future[R]]
+) -> Collection[Future[R]]:
+    """Wait for some futures, and return those that are done."""
+    while True:
+        done = wait(futures, workers.patience, FIRST_COMPLETED).done
+        if done:
+            return done
+        workers.look()
+
+
 class _Processes:
     """Processes of this machine, which are kept for the next tasks."""
 
+    patience: float | None = None
     lost: type[Exception] = BrokenProcessPool  # what a future raises whose worker was killed
 
     def __init__(self, jobs: int, tasks: int) -> None:
@@ -270,6 +285,9 @@ class _Processes:
                 )
                 found: Future[R] = self._pool.submit(function, task)
                 return found
+
+    def look(self) -> None:
+        """Do nothing: workers of this machine do not fail to come."""
 
     def end(self, *, kill: bool) -> None:
         """Keep the processes, unless they are to be stopped."""
@@ -341,12 +359,20 @@ def _end_with_parent(parent: int) -> None:
 
 
 class _Cluster:
-    """The workers of a Dask cluster, which retries a task itself as its scheduler is configured."""
+    """The workers of a Dask cluster, which retries a task itself as its scheduler is configured.
+
+    On a busy cluster workers may take hours to start, so that there is no end to waiting for them.
+    """
 
     capacity = 1000  # tasks: a cluster may only grow if it sees that work is waiting
+    patience = 20.0  # seconds without a result, until we look whether there are workers
 
     def __init__(self, scheduler: str) -> None:
-        self._client = connect(scheduler)
+        self._client, self._scheduler, self._waiting = connect(scheduler), scheduler, False
+        # Of which we say in one line what it says in many: that the connection was lost.
+        self._log = logging.getLogger("distributed.client")
+        self._level = self._log.level
+        self._log.setLevel(logging.CRITICAL)
         from distributed.scheduler import KilledWorker
 
         self.lost: type[Exception] = KilledWorker
@@ -357,9 +383,19 @@ class _Cluster:
         found: Future[R] = self._executor.submit(function, task)
         return found
 
+    def look(self) -> None:
+        """Say that there are no workers, once until there are some again."""
+        with suppress(OSError):  # while the client tries to connect again
+            alone = not self._client.nthreads()
+            if alone and not self._waiting:
+                what = "has no workers now, so this run waits for them"
+                _LOG.warning("warning: %s: %s; start some, or stop it", self._scheduler, what)
+            self._waiting = alone
+
     def end(self, *, kill: bool) -> None:
         """Leave the cluster; what it still has to do for us is cancelled."""
         self._client.close()
+        self._log.setLevel(self._level)
 
 
 def connect(scheduler: str) -> Any:

@@ -355,7 +355,7 @@ def density_distance(one: GaussianMixture, other: GaussianMixture) -> float:
     >>> density_distance(one, one.transformed([[3.0]], [100.0])) < 1e-9
     True
     """
-    return float(np.abs(_aligned(one) - _aligned(other)).mean())
+    return float(np.abs(one.aligned_quantiles - other.aligned_quantiles).mean())
 
 
 def _unlike_reference(mixture: GaussianMixture, reference: GaussianMixture) -> tuple[Doubt, ...]:
@@ -381,7 +381,7 @@ def unlike_others(mixtures: Sequence[GaussianMixture]) -> list[tuple[Doubt, ...]
     """
     if len(mixtures) < FEWEST:
         return [()] * len(mixtures)
-    quantiles = np.array([_aligned(mixture) for mixture in mixtures])
+    quantiles = np.array([mixture.aligned_quantiles for mixture in mixtures])
     apart = np.abs(quantiles - np.median(quantiles, axis=0)).mean(axis=1)
     usual = float(np.median(apart))
     bound = max(_TIMES * usual, _LEAST)
@@ -404,8 +404,3 @@ def far_from(values: FloatArray, *, least: float) -> FloatArray:
     away = values - np.median(values)
     spread = 1.4826 * float(np.median(np.abs(away)))  # for a normal distribution, its sd
     return np.where(np.abs(away) > max(_TIMES * spread, least), away, 0.0)
-
-
-def _aligned(mixture: GaussianMixture) -> FloatArray:
-    sd = np.sqrt(mixture.covariance()[0, 0])
-    return np.asarray((mixture.quantile(QUANTILE_LEVELS) - mixture.mean()[0]) / sd)

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from ndflow.density import Fit, GaussianMixture
+from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.model_files import ModelFile, check_model, model_bytes, read_model
@@ -36,7 +37,7 @@ from ndflow.subject.presets import PresetRecord
 from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import IntensityMap
 from ndflow.transport.joint import JointFigures
-from ndflow.values import JSON, Doubt, Record, short
+from ndflow.values import JSON, Doubt, FloatArray, Record, real_array, short
 
 
 class FileRecord(Record):
@@ -119,8 +120,8 @@ class ScanModel(FileRecord):
     voxels: VoxelCounts | None = None
     fit: str | None = None
     misfit: float | None = None
-    quantiles: tuple[float, ...] | None = None
-    tails: tuple[float, ...] | None = None
+    quantiles: FloatArray | None = None
+    tails: FloatArray | None = None
     mask: MaskFigures | None = None
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
@@ -130,7 +131,10 @@ class ScanModel(FileRecord):
     marginals: tuple[GaussianMixture, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is a name and a density for each channel of a joint mixture."""
+        """Check quantiles, and that each channel of a joint mixture has a name and a density."""
+        for name, levels in (("quantiles", QUANTILE_LEVELS), ("tails", TAIL_LEVELS)):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, real_array(given, name, levels.size))
         names, d = self.channel_names, self.mixture.channels
         if names and len({*names}) != d:
             raise InvalidValueError(f"channel_names must be {d} different names")

@@ -32,7 +32,7 @@ from ndflow.image.mask import (
     to_be_found,
     zero_in_all,
 )
-from ndflow.image.read import Source, read_grid, read_volume
+from ndflow.image.read import Source, read_grid, read_volume, refuse_other_shape
 from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.image.write import cast_to, make_array
@@ -135,18 +135,16 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
 
     Masks are read first: their files may be larger than those of images, and are not kept.
     """
-    several = len(subject.images) > 1
-    warnings = check_grids(subject) if several else []
+    grid, warnings = check_grids(subject)
     masks = {}
-    if subject.lesion is not None:
-        masks["lesion"] = read_mask(subject.lesion, max_bytes=max_bytes, fewest=0)
     if subject.mask is not None and not to_be_found(subject.mask):
-        masks["mask"] = read_mask(subject.mask, max_bytes=max_bytes)
+        masks["mask"] = read_mask(subject.mask, grid, max_bytes=max_bytes)
+    if subject.lesion is not None:
+        masks["lesion"] = read_mask(subject.lesion, grid, max_bytes=max_bytes, fewest=0)
     found, files = [], {}
     for name, image in subject.images.items():
-        called = {"called": f"the image {name}"} if several else {}
-        found.append(read_volume(image, max_bytes=max_bytes, **called))
-        files[name if several else "image"] = found[-1].files
+        found.append(read_volume(image, max_bytes=max_bytes, called=_called(subject, name)))
+        files[name if len(subject.images) > 1 else "image"] = found[-1].files
     volumes = tuple(found)
     if "mask" in masks:
         inside, found_brain = _flat(masks["mask"].inside), masks["mask"].found
@@ -156,8 +154,8 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
         inside, found_brain = _flat(finder(volume)), subject.finds_brain
     else:
         inside, found_brain = nonzero(volumes), False
-    for what, mask in reversed(masks.items()):
-        warnings += mask.on(volumes[0])
+    for what, mask in masks.items():
+        warnings += mask.warnings
         files[what] = mask.files
     lesion = _flat(masks["lesion"].inside) if "lesion" in masks else None
     known = {what: read for what, read in files.items() if read}
@@ -201,18 +199,19 @@ def check_found_mask(subject: Subject) -> None:
         brain.refuse_other_contrasts(subject.alone(subject.mask_channel).path)
 
 
-def check_grids(subject: Subject) -> list[str]:
-    """Check that all channels have the same grid, from their headers alone; return warnings."""
-    grids = [read_grid(image, called=f"the image {name}") for name, image in subject.images.items()]
-    first, warnings = grids[0], []
-    for other in grids[1:]:
-        if other.spatial_shape != first.spatial_shape:
-            shapes = [" × ".join(map(str, grid.spatial_shape)) for grid in (other, first)]
-            cause = f"{shapes[0]} voxels, but {first.path} has {shapes[1]}"
-            hint = "channels must share a grid: register and resample them, which is not done here"
-            raise FileError(other.path, cause, hint)
+def check_grids(subject: Subject) -> tuple[Volume, list[str]]:
+    """Check that all channels have the same grid; return it, without voxels, and warnings."""
+    images = subject.images.items()
+    first, *others = (read_grid(image, called=_called(subject, name)) for name, image in images)
+    warnings = []
+    for other in others:
+        refuse_other_shape(other.path, other.shape, first)
         warnings += misalignment_warnings(other, first)
-    return warnings
+    return first, warnings
+
+
+def _called(subject: Subject, channel: str) -> str:
+    return f"the image {channel}" if len(subject.images) > 1 else "the image"
 
 
 def selection(subject: Subject) -> dict[str, str | bool]:
@@ -285,10 +284,8 @@ def _suspicious(path: str, counted: Histogram) -> list[str]:
 
 def read_map(source: Source, volume: Volume, max_bytes: int) -> tuple[Volume, list[str]]:
     """Read a tissue probability map on the grid of a scan; return it and warnings for the user."""
-    read = read_volume(source, max_bytes=max_bytes, called="the tissue probability map")
-    if read.spatial_shape != volume.spatial_shape:
-        cause = f"has the shape {read.spatial_shape}, but the scan {volume.spatial_shape}"
-        raise FileError(read.path, cause, "give a map on the grid of the scan")
+    called = "the tissue probability map"
+    read = read_volume(source, max_bytes=max_bytes, called=called, like=volume)
     return read, misalignment_warnings(read, volume)
 
 
