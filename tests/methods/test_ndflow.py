@@ -1,5 +1,6 @@
 """Density flows: their maps, what a scan is matched to, and the map of its site."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from ndflow.methods.modes import MODES, Goal, SiteMap
 from ndflow.methods.ndflow import chosen_density, target_rule
 from ndflow.options import Options
 from ndflow.population import TissueModel, Tissues, tissue_model
+from ndflow.population.proportions import OF_SITE
 from ndflow.transport import align
 
 LEVELS = (np.arange(199) + 0.5) / 199
@@ -75,7 +77,7 @@ def people(strength: float) -> list[DensityModel]:
             gaussian = GaussianMixture([1.0], [there], [(steep * sd) ** -2])
             densities.append(gaussian.transformed(100 * slope, 500 * offset))
         tissues = Tissues(tuple(densities), shares)
-        scans.append(DensityModel(stack(densities, shares), tissues=tissues))
+        scans.append(DensityModel(stack(densities, shares), tissues=tissues, variation=OF_SITE))
     return scans
 
 
@@ -133,13 +135,34 @@ def test_a_target_has_the_proportions_of_the_scan() -> None:
         assert chosen_density(choice, goal) == density
 
 
-def test_a_scan_without_a_clear_best_target_goes_to_the_average() -> None:
+def test_where_people_do_not_differ_any_scan_gets_the_mean_proportions() -> None:
     goal = population(people(0.25))
     scan = DensityModel(GaussianMixture([1.0], [900.0], [200.0**-2]))  # far from any brain
     tight = TissueModel(known(goal).densities, known(goal).mean, np.zeros((3, 3)))
     density, choice = chosen(scan, DensityModel(goal.mixture, tissues=tight), "adaptive")
-    assert density == goal.mixture
-    assert "no proportions make its map clearly milder" in choice.reason
+    assert density == tight.target(tight.mean)
+    assert min(choice.intervals.values()) > 0
+
+
+def test_voxels_are_carried_to_their_quantiles_in_the_target() -> None:
+    scan, *others = people(0.25)
+    goal = population(others)
+    density, _ = chosen(scan, goal, "adaptive")
+    imap = solved(scan, goal, proportions="adaptive").imap
+    x = scan.mixture.quantile(np.linspace(0.01, 0.99, 50))
+    off = density.cdf(imap(x)) - scan.mixture.cdf(x)  # shares of the voxels
+    assert np.abs(off).max() < 0.01
+    # What counts are the voxels, where they are known, and not the density.
+    other = others[0]
+    voxels = replace(other, quantiles=scan.distribution)
+    same = solved(voxels, goal, proportions="adaptive").imap
+    np.testing.assert_array_equal(same(x), imap(x))
+    flat = replace(other, quantiles=np.full(199, 3.0))
+    with pytest.raises(InvalidValueError, match="all the same"):
+        solved(flat, goal, proportions="adaptive")
+    # Components that are to stay where they are need a match of densities.
+    kept = solved(scan, goal, proportions="adaptive", freeze=("weight<1",))
+    np.testing.assert_allclose(kept.imap(x), kept.affine(x), atol=1e-3)
 
 
 TISSUES = (

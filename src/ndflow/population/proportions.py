@@ -1,32 +1,36 @@
 """Proportions of tissue in a scan without tissue maps, and how well they are known.
 
-The quantiles y(u) of a scan differ from the quantiles t(u) of its population, whose density is
-``t = Σ_g s̄_g p_g``, because of gain and offset, of the person, of the contrast, and of noise:
+The density of a scan is that of its population with other proportions s of the tissues,
+``Σ_g s_g p_g``, seen through a curve of its own. With t_s(u) its quantiles in the population, those
+of the scan are
 
-    y(u) = a + b t(u) + A(u) (s − s̄) + c(t(u)) + ε(u).                                       (1)
+    y(u) = a + b t_s(u) + c(t(u)) + ε(u).                                                    (1)
 
-With the proportions s of its tissues a quantile moves by ``A_g(u) = −P_g(t) / t'(t)``, where P_g is
-the distribution function of a tissue and t' the density of the population. The contrast is a curve
-c, the integral of a Gaussian process with the standard deviation κ: another contrast, another coil
-or some shading stretch one range of intensities and squeeze the next. Its covariance is κ² K, with
+Z-scoring both sides removes offset and gain, a and b. The contrast is a curve c, the integral of a
+Gaussian process with the standard deviation κ: another contrast, another coil or some shading
+stretch one range of intensities and squeeze the next. Its covariance is κ² K, with
 
     K(x, x') = ℓ² [h(x/ℓ) + h(x'/ℓ) − h((x − x')/ℓ) − 1],   h(z) = √(π/2) z erf(z/√2) + exp(−z²/2).
 
-The noise ε has the standard deviation ν in every direction. People have proportions around s̄ with
-the covariance Σ. What remains in (1) after a and b is looked at in the few directions R in which
-people and contrast vary most. All is linear and Gaussian, so the proportions have the mean and the
-covariance
+ε is noise. People have proportions ``s = s̄ + B z``, with two standard normal coordinates z, since
+proportions sum to 1, and the covariance ``Σ = B Bᵀ``. We look at (1) in the few directions R in
+which people and contrast vary most, beside straight lines; the noise has the standard deviation ν
+in each. The most probable z minimises
 
-    ŝ = s̄ + G R (y − t),    V = Σ − G R A Σ,
-    G = Σ Aᵀ Rᵀ C⁻¹,        C = R (A Σ Aᵀ + κ² K) Rᵀ + ν² I.                                 (2)
+    ½ rᵀ C⁻¹ r + ½ |z|²,    r = R (y − t_s),    C = κ² R K Rᵀ + ν² I.                        (2)
+
+From the best of some starts, steps of Gauss and Newton go to ``V Jᵀ C⁻¹ (r + J z)``, with
+``J = −∂r/∂z`` and the covariance ``V = (I + Jᵀ C⁻¹ J)⁻¹`` of z. A quantile t of the target moves
+with s by ``−P_g(t) / p(t)``, where P_g is the distribution function of a tissue and p the density
+of the target.
 
 **Trust is estimated.** Σ is anatomy and known. κ and ν are those of the scans of one site: the most
 probable ones, given how these scans differ from their mean, and what is usual. With the deviations
-D of n scans this minimises
+D of n scans, for which people count as well, ``S = C + J Jᵀ``, this minimises
 
-    ½ [(n − 1) ln |C| + tr(C⁻¹ Dᵀ D)] + ½ Σ_v (ln v − ln v₀)² / τ_v²,   v = κ², ν².            (3)
+    ½ [(n − 1) ln |S| + tr(S⁻¹ Dᵀ D)] + ½ Σ_v (ln v − ln v₀)² / τ_v²,    v = κ², ν².          (3)
 
-Where contrast differs much between the scans of a site, C is large, and ŝ stays near s̄.
+Where contrast differs much between the scans of a site, C is large, and s stays near s̄.
 
 The scale of lengths is that of the population: a standard deviation of 1.
 """
@@ -35,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +47,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from ndflow.density.binning import QUANTILE_LEVELS
+from ndflow.errors import InvalidValueError
 from ndflow.population.tissues import TissueModel
 from ndflow.transport import align
 from ndflow.transport.optimise import minimise
@@ -52,6 +58,9 @@ from ndflow.values import FloatArray, Record, einsum, real_array
 _LENGTH, _DIRECTIONS = 0.45, 6
 _SPREADS = np.array([0.3, 1.0])  # τ, of the logarithms of κ² and ν²
 _LEAST = 0.02  # smallest proportion of a tissue, or half of its mean if that is less
+_ENDS, _POINTS = np.array([1e-4, 1 - 1e-4]), 2000  # of a table of the tissues
+_STARTS = [np.array(z) for z in product(np.linspace(-4.0, 4.0, 9), repeat=2)]  # in Gauss–Newton
+_STEPS, _HALVINGS = 20, 10
 _TOLERANCE, _ITERATIONS = 1e-6, 60
 
 
@@ -86,38 +95,52 @@ class Estimate(NamedTuple):
     covariance: FloatArray
 
 
-class _Expected(NamedTuple):
-    """What is expected of the quantiles of scans, from equation (1) of the module."""
+class _Population:
+    """What is expected of the quantiles of scans, from equations (1) and (2) of the module."""
 
-    quantiles: FloatArray  # (levels,)
-    people: FloatArray  # (directions, 3), R A
-    directions: FloatArray  # (directions, levels), R
-    contrast: FloatArray  # (directions, directions), R K Rᵀ
+    def __init__(self, model: TissueModel) -> None:
+        self.model = model.transformed(align(model.target(model.mean)))
+        variances, axes = np.linalg.eigh(model.covariance)
+        self.plane = axes[:, 1:] * np.sqrt(np.maximum(variances[1:], 0.0))  # B
+        ends = [one.quantile(_ENDS) for one in self.model.densities]
+        self._x = np.linspace(np.min(ends), np.max(ends), _POINTS)
+        self._below = np.stack([one.cdf(self._x) for one in self.model.densities])  # P
+        self._pdf = np.stack([one.pdf(self._x) for one in self.model.densities])
+        t, moves = self._quantiles(np.zeros(2))
+        lines, _ = np.linalg.qr(np.stack([np.ones_like(t), t], axis=1), mode="complete")
+        beside = lines[:, 2:].T
+        contrast = _integrated(t - t[0])
+        people = beside @ moves
+        varies = people @ people.T + OF_SITE.contrast**2 * beside @ contrast @ beside.T
+        self.directions = np.linalg.eigh(varies)[1][:, -_DIRECTIONS:].T @ beside  # R
+        self.contrast = self.directions @ contrast @ self.directions.T  # R K Rᵀ
 
-    def departures(self, quantiles: ArrayLike) -> FloatArray:
-        """Return how quantiles, (..., levels), differ from those expected, in each direction."""
-        given = np.asarray(quantiles, np.float64)
-        given = given - given.mean(axis=-1, keepdims=True)
-        given = given / given.std(axis=-1, keepdims=True)
-        usual = (self.quantiles - self.quantiles.mean()) / self.quantiles.std()
-        return np.asarray((given - usual) * self.quantiles.std() @ self.directions.T)
+    def proportions(self, z: FloatArray) -> FloatArray:
+        """Return s, away from 0."""
+        mean = self.model.mean
+        least = np.minimum(_LEAST, 0.5 * mean)
+        s = np.maximum(mean + self.plane @ z, least)
+        return np.asarray(s / s.sum())
 
+    def usual(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the z-scored quantiles of a target in each direction, R t, and J."""
+        t, moves = self._quantiles(z)
+        scored = (t - t.mean()) / t.std()
+        moves = (moves - moves.mean(axis=0)) / t.std()
+        moves -= np.outer(scored, scored @ moves / t.size)
+        return self.directions @ scored, self.directions @ moves
 
-def _expected(model: TissueModel) -> _Expected:
-    standard = model.transformed(align(model.target(model.mean)))
-    density = standard.target(standard.mean)
-    t = density.quantile(QUANTILE_LEVELS)
-    people = -np.stack([one.cdf(t) for one in standard.densities], axis=1)
-    people = people / density.pdf(t)[:, np.newaxis]
-    contrast = _integrated(t - t[0])
-    # Directions that a straight line in t cannot explain.
-    beside, _ = np.linalg.qr(np.stack([np.ones_like(t), t], axis=1), mode="complete")
-    beside = beside[:, 2:].T
-    varies = einsum("ug,gh,vh->uv", people, model.covariance, people)
-    varies = varies + OF_SITE.contrast**2 * contrast
-    _, axes = np.linalg.eigh(beside @ varies @ beside.T)
-    directions = axes[:, -_DIRECTIONS:].T @ beside
-    return _Expected(t, directions @ people, directions, directions @ contrast @ directions.T)
+    def _quantiles(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the quantiles of a target, and how they move with z, from a table."""
+        s = self.proportions(z)
+        t = np.interp(QUANTILE_LEVELS, s @ self._below, self._x)
+        below = np.stack([np.interp(t, self._x, one) for one in self._below], axis=1)
+        return t, -below @ self.plane / np.interp(t, self._x, s @ self._pdf)[:, np.newaxis]
+
+    def seen(self, quantiles: FloatArray) -> FloatArray:
+        """Return the z-scored quantiles of scans, (..., levels), in each direction, R y."""
+        centred = quantiles - quantiles.mean(axis=-1, keepdims=True)
+        return np.asarray(centred / centred.std(axis=-1, keepdims=True) @ self.directions.T)
 
 
 def _integrated(x: FloatArray) -> FloatArray:
@@ -147,37 +170,53 @@ def estimated_proportions(
     Returns
     -------
     Estimate
-        The expected proportions, and their covariance.
+        The most probable proportions, and their covariance.
 
     Raises
     ------
-    InvalidValueError : quantiles that are not 199 numbers.
+    InvalidValueError : quantiles that are not 199 numbers, or all the same.
 
     Examples
     --------
     >>> from ndflow import GaussianMixture
     >>> csf, gm, wm = (GaussianMixture([1.0], [mean], [5.0]) for mean in (-2.0, 0.0, 1.0))
     >>> model = TissueModel((csf, gm, wm), [0.2, 0.45, 0.35], 1e-3 * (np.eye(3) - 1 / 3))
-    >>> scan = model.target([0.22, 0.44, 0.34])
+    >>> scan = model.target([0.24, 0.43, 0.33])
     >>> found = estimated_proportions(scan.quantile(np.arange(1, 200) / 200), model)
     >>> found.proportions.round(2)
-    array([0.21, 0.45, 0.34])
+    array([0.24, 0.43, 0.33])
     """
     given = real_array(quantiles, "quantiles", QUANTILE_LEVELS.size)
-    expected = _expected(model)
-    scatter = _scatter(expected, model, variation)
-    gain = np.linalg.solve(scatter, expected.people @ model.covariance).T
-    proportions = model.mean + gain @ expected.departures(given)
-    proportions = np.maximum(proportions, np.minimum(_LEAST, 0.5 * model.mean))
-    left = model.covariance - gain @ expected.people @ model.covariance
-    return Estimate(proportions / proportions.sum(), (left + left.T) / 2)
-
-
-def _scatter(expected: _Expected, model: TissueModel, variation: Variation) -> FloatArray:
-    """Return C of equation (2)."""
-    people = einsum("ig,gh,jh->ij", expected.people, model.covariance, expected.people)
+    if not given[-1] > given[0]:
+        raise InvalidValueError("quantiles must not be all the same")
+    people = _Population(model)
+    seen = people.seen(given)
     noise = variation.noise**2 * np.eye(_DIRECTIONS)
-    return np.asarray(people + variation.contrast**2 * expected.contrast + noise)
+    weights = np.linalg.inv(variation.contrast**2 * people.contrast + noise)  # C⁻¹
+
+    def look(z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        usual, moves = people.usual(z)
+        r = seen - usual
+        return 0.5 * float(r @ weights @ r + z @ z), r, moves
+
+    z = min(_STARTS, key=lambda start: look(start)[0])
+    cost, r, moves = look(z)
+    for _ in range(_STEPS):
+        known = np.linalg.inv(np.eye(2) + moves.T @ weights @ moves)  # V
+        step = known @ moves.T @ weights @ (r + moves @ z) - z
+        for _ in range(_HALVINGS):
+            there = look(z + step)
+            if there[0] < cost:
+                break
+            step = step / 2
+        else:
+            break
+        gain, z = cost - there[0], z + step
+        cost, r, moves = there
+        if gain < _TOLERANCE:
+            break
+    known = np.linalg.inv(np.eye(2) + moves.T @ weights @ moves)
+    return Estimate(people.proportions(z), people.plane @ known @ people.plane.T)
 
 
 def variation_of(
@@ -193,17 +232,17 @@ def variation_of(
     """
     if len(scans) < 2:
         return usual
-    expected = _expected(model)
-    departures = expected.departures(np.array(scans))
-    departures -= departures.mean(axis=0)
-    products, freedom = departures.T @ departures, len(scans) - 1
-    parts = np.array([expected.contrast, np.eye(_DIRECTIONS)])
-    people = _scatter(expected, model, Variation(0.0, 0.0))
+    people = _Population(model)
+    seen = people.seen(np.array(scans))
+    seen -= seen.mean(axis=0)
+    products, freedom = seen.T @ seen, len(scans) - 1
+    _, moves = people.usual(np.zeros(2))
+    parts = np.array([people.contrast, np.eye(_DIRECTIONS)])
     start = 2 * np.log([usual.contrast, usual.noise])
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
         moving = np.exp(x)[:, np.newaxis, np.newaxis] * parts
-        scatter = people + moving.sum(axis=0)
+        scatter = moves @ moves.T + moving.sum(axis=0)
         inverse = np.linalg.inv(scatter)
         surprise = freedom * np.linalg.slogdet(scatter)[1] + (inverse * products).sum()
         slope = freedom * inverse - inverse @ products @ inverse
