@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -64,7 +64,7 @@ class DensityModel:
     mixture: GaussianMixture
     landmarks: Landmarks | None = None
     tissues: Tissues | TissueModel | None = None
-    quantiles: FloatArray | None = None
+    quantiles: FloatArray | None = field(default=None, compare=False)
     variation: Variation = OF_ANY
     marginals: tuple[GaussianMixture, ...] = ()
 
@@ -251,10 +251,10 @@ class Method(ABC):
     def check(self, options: Options) -> None:
         """Refuse options that the method would ignore."""
         default = Options()
-        for field in options_of("match"):
-            chosen = getattr(options, field.name) != getattr(default, field.name)
-            if chosen and field.name not in self.uses | _EVERY_METHOD:
-                raise InvalidValueError(f"{field.name} is no option of {self.name!r}; leave it out")
+        for one in options_of("match"):
+            chosen = getattr(options, one.name) != getattr(default, one.name)
+            if chosen and one.name not in self.uses | _EVERY_METHOD:
+                raise InvalidValueError(f"{one.name} is no option of {self.name!r}; leave it out")
 
     def measure(self, histogram: Histogram, options: Options) -> Landmarks | None:
         """Return what it needs to know about a scan besides its density: nothing, by default."""

@@ -78,8 +78,8 @@ class Variation(Record):
     noise: float
 
 
-OF_SITE = Variation(0.08, 0.06)  # what is usual among scans of one site
-OF_ANY = Variation(0.2, 0.06)  # and among scans of any scanner
+OF_SITE = Variation(0.08, 0.03)  # what is usual among scans of one site
+OF_ANY = Variation(0.2, 0.03)  # and among scans of any scanner
 
 
 class Estimate(NamedTuple):
@@ -107,19 +107,19 @@ class _Population:
         self._below = np.stack([one.cdf(self._x) for one in self.model.densities])  # P
         self._pdf = np.stack([one.pdf(self._x) for one in self.model.densities])
         t, moves = self._quantiles(np.zeros(2))
-        lines, _ = np.linalg.qr(np.stack([np.ones_like(t), t], axis=1), mode="complete")
-        beside = lines[:, 2:].T
+        lines, _ = np.linalg.qr(np.stack([np.ones_like(t), t], axis=1))
+        beside = np.eye(t.size) - einsum("ui,vi->uv", lines, lines)
         contrast = _integrated(t - t[0])
-        people = beside @ moves
-        varies = people @ people.T + OF_SITE.contrast**2 * beside @ contrast @ beside.T
-        self.directions = np.linalg.eigh(varies)[1][:, -_DIRECTIONS:].T @ beside  # R
-        self.contrast = self.directions @ contrast @ self.directions.T  # R K Rᵀ
+        varies = einsum("ui,vi->uv", moves, moves) + OF_SITE.contrast**2 * contrast
+        varies = einsum("tu,uv,wv->tw", beside, varies, beside)
+        self.directions = np.linalg.eigh(varies)[1][:, -_DIRECTIONS:].T  # R
+        self.contrast = einsum("iu,uv,jv->ij", self.directions, contrast, self.directions)  # R K Rᵀ
 
     def proportions(self, z: FloatArray) -> FloatArray:
         """Return s, away from 0."""
         mean = self.model.mean
         least = np.minimum(_LEAST, 0.5 * mean)
-        s = np.maximum(mean + self.plane @ z, least)
+        s = np.maximum(mean + einsum("gi,i->g", self.plane, z), least)
         return np.asarray(s / s.sum())
 
     def usual(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -127,20 +127,32 @@ class _Population:
         t, moves = self._quantiles(z)
         scored = (t - t.mean()) / t.std()
         moves = (moves - moves.mean(axis=0)) / t.std()
-        moves -= np.outer(scored, scored @ moves / t.size)
-        return self.directions @ scored, self.directions @ moves
+        moves -= np.outer(scored, einsum("u,ui->i", scored, moves) / t.size)
+        r = self.directions
+        return einsum("iu,u->i", r, scored), einsum("iu,uj->ij", r, moves)
 
     def _quantiles(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the quantiles of a target, and how they move with z, from a table."""
         s = self.proportions(z)
-        t = np.interp(QUANTILE_LEVELS, s @ self._below, self._x)
+        t = np.interp(QUANTILE_LEVELS, einsum("g,gx->x", s, self._below), self._x)
+        pdf = np.interp(t, self._x, einsum("g,gx->x", s, self._pdf))
         below = np.stack([np.interp(t, self._x, one) for one in self._below], axis=1)
-        return t, -below @ self.plane / np.interp(t, self._x, s @ self._pdf)[:, np.newaxis]
+        moves = -einsum("ug,gi->iu", below, self.plane) / pdf
+        return _means(t), _means(moves).T
 
     def seen(self, quantiles: FloatArray) -> FloatArray:
         """Return the z-scored quantiles of scans, (..., levels), in each direction, R y."""
-        centred = quantiles - quantiles.mean(axis=-1, keepdims=True)
-        return np.asarray(centred / centred.std(axis=-1, keepdims=True) @ self.directions.T)
+        used = _means(quantiles)
+        centred = used - used.mean(axis=-1, keepdims=True)
+        scored = centred / centred.std(axis=-1, keepdims=True)
+        return einsum("...u,iu->...i", scored, self.directions)
+
+
+def _means(quantiles: FloatArray) -> FloatArray:
+    """Return the means of each four neighbouring quantiles, (..., levels)."""
+    first = np.arange(0, quantiles.shape[-1], 4)
+    counts = np.diff(first, append=quantiles.shape[-1])
+    return np.asarray(np.add.reduceat(quantiles, first, axis=-1) / counts)
 
 
 def _integrated(x: FloatArray) -> FloatArray:
@@ -197,13 +209,13 @@ def estimated_proportions(
     def look(z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         usual, moves = people.usual(z)
         r = seen - usual
-        return 0.5 * float(r @ weights @ r + z @ z), r, moves
+        return 0.5 * float(einsum("i,ij,j->", r, weights, r) + (z * z).sum()), r, moves
 
     z = min(_STARTS, key=lambda start: look(start)[0])
     cost, r, moves = look(z)
     for _ in range(_STEPS):
-        known = np.linalg.inv(np.eye(2) + moves.T @ weights @ moves)  # V
-        step = known @ moves.T @ weights @ (r + moves @ z) - z
+        pull = einsum("ia,ij->aj", moves, weights)
+        step = einsum("ab,bj,j->a", _known(pull, moves), pull, r + einsum("ia,a->i", moves, z)) - z
         for _ in range(_HALVINGS):
             there = look(z + step)
             if there[0] < cost:
@@ -215,8 +227,15 @@ def estimated_proportions(
         cost, r, moves = there
         if gain < _TOLERANCE:
             break
-    known = np.linalg.inv(np.eye(2) + moves.T @ weights @ moves)
-    return Estimate(people.proportions(z), people.plane @ known @ people.plane.T)
+    known = _known(einsum("ia,ij->aj", moves, weights), moves)
+    return Estimate(
+        people.proportions(z), einsum("gi,ij,hj->gh", people.plane, known, people.plane)
+    )
+
+
+def _known(pull: FloatArray, moves: FloatArray) -> FloatArray:
+    """Return V, with ``Jᵀ C⁻¹`` and J."""
+    return np.asarray(np.linalg.inv(np.eye(2) + einsum("ai,ib->ab", pull, moves)))
 
 
 def variation_of(
@@ -235,17 +254,17 @@ def variation_of(
     people = _Population(model)
     seen = people.seen(np.array(scans))
     seen -= seen.mean(axis=0)
-    products, freedom = seen.T @ seen, len(scans) - 1
+    products, freedom = einsum("ni,nj->ij", seen, seen), len(scans) - 1
     _, moves = people.usual(np.zeros(2))
     parts = np.array([people.contrast, np.eye(_DIRECTIONS)])
     start = 2 * np.log([usual.contrast, usual.noise])
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
         moving = np.exp(x)[:, np.newaxis, np.newaxis] * parts
-        scatter = moves @ moves.T + moving.sum(axis=0)
+        scatter = einsum("ia,ja->ij", moves, moves) + moving.sum(axis=0)
         inverse = np.linalg.inv(scatter)
         surprise = freedom * np.linalg.slogdet(scatter)[1] + (inverse * products).sum()
-        slope = freedom * inverse - inverse @ products @ inverse
+        slope = freedom * inverse - einsum("ij,jk,kl->il", inverse, products, inverse)
         off = (x - start) / _SPREADS
         value = 0.5 * float(surprise + (off * off).sum())
         return value, 0.5 * (moving * slope).sum(axis=(1, 2)) + off / _SPREADS
