@@ -69,6 +69,19 @@ class Variation(Record):
     noise: float
 
 
+@dataclass(frozen=True)
+class Trust(Variation):
+    """How the scans of a site differ, and what that leaves to know about people.
+
+    Attributes
+    ----------
+    determined : the share of the variance of people's proportions that a scan determines; where it
+        is near 0, all scans get nearly the mean proportions.
+    """
+
+    determined: float
+
+
 OF_SITE = Variation(0.08, 0.06)  # what is usual among scans of one site
 OF_ANY = Variation(0.2, 0.06)  # and among scans of any scanner
 
@@ -165,12 +178,27 @@ def estimated_proportions(
     """
     given = real_array(quantiles, "quantiles", QUANTILE_LEVELS.size)
     expected = _expected(model)
-    scatter = _scatter(expected, model, variation)
-    gain = np.linalg.solve(scatter, expected.people @ model.covariance).T
+    gain = _gain(expected, model, variation)
     proportions = model.mean + gain @ expected.departures(given)
     proportions = np.maximum(proportions, np.minimum(_LEAST, 0.5 * model.mean))
     left = model.covariance - gain @ expected.people @ model.covariance
     return Estimate(proportions / proportions.sum(), (left + left.T) / 2)
+
+
+def trust(model: TissueModel, variation: Variation) -> Trust:
+    """Return how far scans that differ in this way determine the proportions of people.
+
+    Of the variance of two free proportions, ``1 − tr(V Σ⁻¹) / 2 = tr(G R A) / 2``.
+    """
+    expected = _expected(model)
+    share = np.trace(_gain(expected, model, variation) @ expected.people) / 2
+    return Trust(variation.contrast, variation.noise, float(share))
+
+
+def _gain(expected: _Expected, model: TissueModel, variation: Variation) -> FloatArray:
+    """Return G of equation (2)."""
+    scatter = _scatter(expected, model, variation)
+    return np.asarray(np.linalg.solve(scatter, expected.people @ model.covariance).T)
 
 
 def _scatter(expected: _Expected, model: TissueModel, variation: Variation) -> FloatArray:
