@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _SPIKE = 1.6  # times the height of the curve to compare with: higher bins are cut off
 _SMALL = 6.5  # points, the font size of legends
-_LIGHT = 0.12  # opacity of bands
 
 
 class DensityCurves(NamedTuple):
@@ -143,7 +142,7 @@ def _draw_fit(figure: Figure, grid: GridSpec, fit: FitCurves) -> None:
     _draw_histogram(upper, fit.x, fit.histogram, fit.target)
     upper.plot(fit.x, fit.target, color=style.INK, lw=1.2, label="target")
     for name, band in fit.bands.items():
-        upper.axvspan(*band, color=style.ACCENT, alpha=_LIGHT, lw=0, zorder=0)
+        upper.axvspan(*band, color=style.ACCENT, alpha=0.12, lw=0, zorder=0)
         upper.axvline(sum(band) / 2, color=style.ACCENT, lw=0.6, zorder=0)
         top = upper.get_xaxis_transform()
         upper.text(sum(band) / 2, 1.0, name, ha="center", fontsize=_SMALL, transform=top)

@@ -90,10 +90,8 @@ def tissues_known(scans: Sequence[ScanSummary], sites: Mapping[str, Trust]) -> H
     said += "; medians over scans." if len(known) > 1 else "."
     hardly = [name for name, own in sites.items() if own.determined < _HARDLY]
     if hardly:
-        said += (
-            f" Scans are hardly adapted to people’s own proportions of tissue ({listed(hardly)})"
-        )
-        said += ": contrast may explain most of what differs between them."
+        said += " Contrast may explain most of what differs between scans, which are therefore "
+        said += f"hardly adapted to people’s own proportions of tissue ({listed(hardly)})."
     rows = [
         (name, f"± {percent(one.contrast)}", percent(one.determined)) for name, one in sites.items()
     ]
