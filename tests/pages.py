@@ -57,7 +57,9 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
         columns=[Column("W1", name, shown=True), Column(name, name)],
         scans=[
             ScanEntry(
-                *(name, name, [0.25, name], flags, grey, slices, curves, volumes, [name]), prepared
+                *(name, name, [0.25, name], flags, grey, slices, curves, volumes, [name]),
+                prepared,
+                {name: (0.0, 1.0)},
             ),
             ScanEntry("plain", name, [None, "x"], prepared=replace(prepared, png=grey)),
             *(ScanEntry(name, name, [place, "x"]) for place in range(3)),
@@ -66,6 +68,7 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
         verdicts=[(name, [(name, [name, name])])],
         tables=[Section(name, name, name, [name, "b"], [[name, "1"]])],
         pictures=[picture],
+        tissues=Headline(name, [(name, name), (name, name)], name),
         methods=name,
         citation=name,
         facts=[(name, name)],

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from compared_runs import AGE, NAMES, SITE, SUBJECT, Array, Desk, Rows, weights
+from compared_runs import AGE, NAMES, SITE, SUBJECT, Array, Desk, Rows, numbers, weights
 from phantoms import voxels_of
+from studies import Silent, read_json
 
-from ndflow.evaluation.comparison import Comparison
+from ndflow.evaluation.comparison import Comparison, compare
 from ndflow.evaluation.summary import verdict
 from ndflow.evaluation.tables import tables
+from ndflow.study.finished import read_finished
 
 
 def tissue_voxels(desk: Desk, number: int, tissue: str) -> Array:
@@ -37,6 +39,19 @@ def test_features_are_those_of_the_voxels_with_site_and_covariates(
     assert np.mean([float(row["mean"] or 0) for row in own]) == pytest.approx(0, abs=1e-6)
     table = several["measures"]["flow",]
     assert table["dprime"] == pytest.approx(np.mean([float(row["dprime"] or 0) for row in own]))
+
+
+def test_margins_are_those_of_sidecars_and_empty_where_none_were_estimated(desk: Desk) -> None:
+    run = desk.run("adaptive", proportions="adaptive")
+    comparison = compare(read_finished([run]), Silent(), permutations=0, trees=1)
+    rows = numbers(comparison)["features"]
+    for name in NAMES:
+        known = read_json(run / "maps" / f"{name}.json")["match"]["target"]["intervals"]
+        for tissue, half in known.items():
+            assert rows["adaptive", name][f"{tissue}_margin"] == half
+            assert rows["affine", name][f"{tissue}_margin"] is None
+    columns = list(rows["adaptive", NAMES[0]])
+    assert columns.index("CSF_margin") < columns.index("age") < columns.index("CSF_sd")
 
 
 def test_repeated_scans_are_as_reliable_as_an_analysis_of_variance_says(several: Rows) -> None:

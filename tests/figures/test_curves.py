@@ -57,6 +57,13 @@ def test_a_scan_is_drawn_with_its_mixture_its_map_and_its_fit():
     assert low == -high < -0.5
 
 
+def test_the_positions_of_tissues_are_bands():
+    result = scan(fit(bands={"GM": (-1.0, 0.0), "WM": (1.0, 1.5)})).axes[3]
+    assert [(one.get_x(), one.get_width()) for one in result.patches[1:]] == [(-1, 1), (1, 0.5)]
+    assert [text.get_text() for text in result.texts] == ["GM", "WM"]
+    assert not scan().axes[3].texts
+
+
 @pytest.mark.parametrize(
     "odd",
     [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pages import ReportPage, report_of
 from phantoms import save
-from studies import SITES, SMALL, SiteStudy
+from studies import SITES, SMALL, SiteStudy, edit, read_json
 
 import ndflow
 from ndflow.study.bids_names import dataset_name
@@ -35,6 +35,31 @@ def test_the_page_names_all_scans_and_shows_a_sample(out: Path) -> None:
     ndflow.report(out, sample=0, viewer=0, title="Mine — <b>")
     assert not report_of(out).embedded()
     assert report_of(out).texts("h1") == ["Mine — <b>"]
+
+
+def test_the_page_says_to_what_tissues_are_known_and_which_sites_are_hardly_adapted(
+    tmp_path: Path,
+) -> None:
+    scans = SiteStudy(tmp_path, per_site=2)
+    out = scans.run("out", "--proportions", "adaptive", "--mode", "two-level")
+    ndflow.report(out)
+    means = [
+        500 + 125 * one.mean()[0] for one in ndflow.load(out / "reference.json").tissues.densities
+    ]
+    for scan in report_of(out).data["scans"]:
+        sidecar = read_json(out / "maps" / f"{scan['name']}.json")
+        for mean, (name, half) in zip(
+            means, sidecar["match"]["target"]["intervals"].items(), strict=True
+        ):
+            reach = half * (means[2] - means[1])
+            assert scan["bands"][name] == pytest.approx([mean - reach, mean + reach], rel=1e-4)
+    trust = read_json(out / "provenance.json")["trust"]
+    trust |= {"Bonn": trust["Bonn"] | {"determined": 0.04}}
+    edit(out / "provenance.json", trust=trust)
+    ndflow.report(out)
+    (known,) = [text for text in report_of(out).texts("p") if "medians over scans" in text]
+    assert "hardly adapted to people’s own proportions of tissue (Bonn)" in known
+    assert "4 %" in report_of(out).texts("td")
 
 
 def test_the_page_says_what_was_excluded_as_a_lesion_and_outlines_it(tmp_path: Path) -> None:

@@ -42,6 +42,10 @@ def paragraph(masks: tuple[str, ...] = ("given",), **settings: Any) -> str:
             {"options": Options(mode="site")},
             "the resulting map was applied to all z-scored scans of the site",
         ),
+        (
+            {"options": Options(mode="two-level", proportions="adaptive")},
+            "Then, the quantiles of each scan were mapped to those of its target. To match an aver",
+        ),
         ({"options": Options(range=(0, 50))}, "lie at 0 and 50."),
         ({"options": Options(method="nyul", landmarks=7)}, "normalised by 7 percentiles"),
         ({"scans": ILL}, "Lesions were outlined in 3 images; their voxels were excluded"),

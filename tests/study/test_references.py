@@ -14,16 +14,18 @@ from studies import Silent, positive, read_json
 
 import ndflow
 from ndflow.density import GaussianMixture
+from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import FileError
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
+from ndflow.population.proportions import estimated_proportions
 from ndflow.study import references
-from ndflow.study.plan import Study
+from ndflow.study.plan import PROVENANCE, Study
 from ndflow.study.run import rehearse, run_study
 from ndflow.study.table import read_study_scans
 from ndflow.subject.presets import Choices
-from ndflow.subject.records import ReferenceModel
+from ndflow.subject.records import ReferenceModel, StudyRecord
 from ndflow.transport import align
 
 Runs = Callable[..., Any]
@@ -40,6 +42,20 @@ def test_references_are_those_of_the_models(study: Runs, average: Any) -> None:
         written = done.load("reference" if site is None else f"reference_{site}")
         assert written.to_dict() == expected.to_dict()
         assert written.scans == len(names)
+
+
+def test_the_record_says_how_far_scans_of_a_site_determine_proportions(study: Runs) -> None:
+    for mode, names in (("two-level", SITES), ("individual", ["all scans"])):
+        done = study(mode, Options(proportions="adaptive"))
+        tissues = done.load("reference").tissues
+        trusts = StudyRecord.read(done.folder / PROVENANCE).trust
+        assert sorted(trusts) == sorted(names)
+        for trust in trusts.values():
+            usual = tissues.target(tissues.mean).quantile(QUANTILE_LEVELS)
+            left = estimated_proportions(usual, tissues, trust).covariance
+            share = 1 - np.trace(left @ np.linalg.pinv(tissues.covariance)) / 2
+            assert trust.determined == pytest.approx(share, abs=0.005)
+    assert not StudyRecord.read(study().folder / PROVENANCE).trust
 
 
 ODD = ["../x", "..", "/etc/x", "a/b\\c", "a b", "Zürich 脳"]

@@ -13,9 +13,10 @@ left out of all of them, under every condition, as they were of its density.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +67,8 @@ class Condition:
     slopes : (scans, n), of the maps, in units of standard deviations; None where there is no map.
     study : what was done; None for unnormalised and for aligned scans.
     units : offset and scale of the common units, in those of the condition's own.
+    margins : of each scan, to what its tissues are known by `TargetChoice.intervals`; empty where
+        proportions were not estimated.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Condition:
     slopes: FloatArray | None
     study: Study | None
     units: tuple[float, float]
+    margins: Sequence[Mapping[str, float]]
 
     @property
     def quantiles(self) -> FloatArray:
@@ -212,6 +216,7 @@ def _condition(
         np.array(slopes) / sd if slopes else None,
         study,
         (mean, sd),
+        [scan.margins for scan in scans],
     )
 
 
@@ -230,11 +235,13 @@ class _ConditionMeasures(NamedTuple):
     tissues : (3, 5), quartiles and moments; None without tissue probability maps.
     slopes : of the map that made it, evenly spaced over the range where it is determined, in units
         of the scan's own standard deviation; None where there is no map.
+    margins : see `Condition`.
     """
 
     distribution: EmpiricalDistribution
     tissues: FloatArray | None
     slopes: FloatArray | None
+    margins: Mapping[str, float] = MappingProxyType({})
 
 
 class _ScanMeasures(NamedTuple):
@@ -289,7 +296,10 @@ def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
         result = read_volume(paths.image, max_bytes=max_bytes)
         finished.refuse_other_image(record, result)
         after = result.values(result.flat)[counts]
-        conditions.append(_measured(after, tissues, slopes(record.map)))
+        choice = record.match.target if record.match else None
+        margins = (choice.intervals if choice else None) or {}
+        measured = _measured(after, tissues, slopes(record.map))
+        conditions.append(measured._replace(margins=margins))
     lattice = classification.lattice_of(volume, counts, voxels, tissues, alignment)
     return _ScanMeasures(conditions, lattice, warnings)
 

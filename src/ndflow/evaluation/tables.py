@@ -168,12 +168,15 @@ def _features(comparison: Comparison) -> list[Row]:
     covariates = sorted({name for scan in comparison.scans for name in scan.covariates})
     parts = ("Q1", "Q2", "Q3", "mean", "sd")
     names = [f"{tissue}_{part}" for tissue in TISSUE_ROWS for part in parts]
+    estimated = any(any(condition.margins) for condition in comparison.conditions)
     rows = []
     for condition in comparison.conditions:
         for place, scan in enumerate(comparison.scans):
-            distribution = condition.distributions[place]
+            distribution, margins = condition.distributions[place], condition.margins[place]
             known: Row = {"condition": condition.name, "scan": scan.name}
             known |= {"subject": scan.person, "site": scan.site}
+            for tissue in TISSUE_ROWS if estimated else ():
+                known[f"{tissue}_margin"] = margins.get(tissue)
             own: Row = {"mean": distribution.mean(), "sd": distribution.sd()}
             if condition.tissues is not None:
                 tissues = condition.tissues[place]

@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -68,6 +70,7 @@ class FitCurves(NamedTuple):
     x : (n,), increasing intensities.
     histogram, target : (n,), the densities there.
     quantiles, target_quantiles : (m,), at the same probabilities.
+    bands : between which intensities each tissue lies, by its name, where that is known.
     """
 
     x: FloatArray
@@ -75,6 +78,7 @@ class FitCurves(NamedTuple):
     target: FloatArray
     quantiles: FloatArray
     target_quantiles: FloatArray
+    bands: Mapping[str, tuple[float, float]] = MappingProxyType({})
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────
@@ -137,7 +141,12 @@ def _draw_fit(figure: Figure, grid: GridSpec, fit: FitCurves) -> None:
     lower = figure.add_subplot(grid[1, 2], sharex=upper)
     _draw_histogram(upper, fit.x, fit.histogram, fit.target)
     upper.plot(fit.x, fit.target, color=style.INK, lw=1.2, label="target")
-    upper.set_title("after normalisation")
+    for name, band in fit.bands.items():
+        upper.axvspan(*band, color=style.ACCENT, alpha=0.12, lw=0, zorder=0)
+        upper.axvline(sum(band) / 2, color=style.ACCENT, lw=0.6, zorder=0)
+        top = upper.get_xaxis_transform()
+        upper.text(sum(band) / 2, 1.0, name, ha="center", fontsize=_SMALL, transform=top)
+    upper.set_title("after normalisation", pad=10 if fit.bands else None)
     upper.tick_params(labelbottom=False)
     _draw_legend(upper)
     differences = fit.quantiles - fit.target_quantiles

@@ -26,7 +26,7 @@ space of a reference.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, ClassVar
@@ -37,11 +37,11 @@ from ndflow.density import GaussianMixture, Histogram
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.options import METHODS, Options, Scale, options_of
-from ndflow.population import Landmarks, Reference, TissueModel, Tissues, reference
+from ndflow.population import TISSUES, Landmarks, Reference, TissueModel, Tissues, reference
 from ndflow.population.proportions import OF_ANY, Variation
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap, align
 from ndflow.transport.joint import JointFigures
-from ndflow.values import FloatArray, Record
+from ndflow.values import FloatArray, Record, listed
 
 # ── models ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -136,9 +136,33 @@ class TargetChoice(Record):
         """Say what the scan was matched to."""
         if self.to == "average":
             return f"Matched to the average of the reference: {self.reason}."
-        own = ", ".join(f"{share:.0%} {name}" for name, share in self.proportions.items())
-        usual = ", ".join(f"{share:.0%}" for share in self.population.values())
-        return f"Matched to {own} (population mean: {usual}), from {self.reason}."
+        own = ", ".join(f"{100 * one:.0f} % {name}" for name, one in self.proportions.items())
+        usual = ", ".join(f"{100 * one:.0f} %" for one in self.population.values())
+        said = f"Matched to {own} (population mean: {usual}), from {self.reason}."
+        return said if self.intervals is None else f"{said} {known_within(self.intervals)}."
+
+    def bands(self, tissues: Tissues | TissueModel | None) -> dict[str, tuple[float, float]]:
+        """Return between which intensities each tissue lies after normalisation, if that is known.
+
+        Parameters
+        ----------
+        tissues : of the population, in the units of the result.
+        """
+        if self.intervals is None or tissues is None:
+            return {}
+        means = dict(zip(TISSUES, (float(d.mean()[0]) for d in tissues.densities), strict=True))
+        gap = abs(means["WM"] - means["GM"])
+        return {
+            name: (means[name] - half * gap, means[name] + half * gap)
+            for name, half in self.intervals.items()
+        }
+
+
+def known_within(intervals: Mapping[str, float]) -> str:
+    """Say to what the tissues are known after normalisation, see `TargetChoice`; without a stop."""
+    each = listed([f"{100 * half:.0f} % ({name})" for name, half in intervals.items()])
+    known = f"After normalisation, positions of tissues are known to within ± {each}"
+    return f"{known} of the distance between GM and WM (90 % intervals)"
 
 
 @dataclass(frozen=True)

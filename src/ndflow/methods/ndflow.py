@@ -200,7 +200,8 @@ class _Estimated(TargetRule):
     def density(self, source: DensityModel, target: DensityModel) -> Chosen:
         model = _tissue_model(target)
         found = estimated_proportions(source.distribution, model, source.variation)
-        why = f"its quantiles (contrast of scans like it: ± {source.variation.contrast:.0%})"
+        differs = f"± {100 * source.variation.contrast:.0f} %"
+        why = f"its quantiles, given that the contrast of such scans varies by {differs}"
         known = dict(zip(TISSUES, tissue_intervals(found, model).tolist(), strict=True))
         choice = _choice("tissues", found.proportions, why, model)
         return model.target(found.proportions), replace(choice, intervals=known)

@@ -78,6 +78,19 @@ class Variation(Record):
     noise: float
 
 
+@dataclass(frozen=True)
+class Trust(Variation):
+    """How the scans of a site differ, and what that leaves to know about people.
+
+    Attributes
+    ----------
+    determined : the share of the variance of people's proportions that a scan determines; where it
+        is near 0, all scans get nearly the mean proportions.
+    """
+
+    determined: float
+
+
 OF_SITE = Variation(0.08, 0.03)  # what is usual among scans of one site
 OF_ANY = Variation(0.2, 0.03)  # and among scans of any scanner
 
@@ -139,6 +152,11 @@ class _Population:
         below = np.stack([np.interp(t, self._x, one) for one in self._below], axis=1)
         moves = -einsum("ug,gi->iu", below, self.plane) / pdf
         return _means(t), _means(moves).T
+
+    def weights(self, variation: Variation) -> FloatArray:
+        """Return C⁻¹."""
+        noise = variation.noise**2 * np.eye(_DIRECTIONS)
+        return np.asarray(np.linalg.inv(variation.contrast**2 * self.contrast + noise))
 
     def seen(self, quantiles: FloatArray) -> FloatArray:
         """Return the z-scored quantiles of scans, (..., levels), in each direction, R y."""
@@ -203,8 +221,7 @@ def estimated_proportions(
         raise InvalidValueError("quantiles must not be all the same")
     people = _Population(model)
     seen = people.seen(given)
-    noise = variation.noise**2 * np.eye(_DIRECTIONS)
-    weights = np.linalg.inv(variation.contrast**2 * people.contrast + noise)  # C⁻¹
+    weights = people.weights(variation)
 
     def look(z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         usual, moves = people.usual(z)
@@ -236,6 +253,17 @@ def estimated_proportions(
 def _known(pull: FloatArray, moves: FloatArray) -> FloatArray:
     """Return V, with ``Jᵀ C⁻¹`` and J."""
     return np.asarray(np.linalg.inv(np.eye(2) + einsum("ai,ib->ab", pull, moves)))
+
+
+def trust(model: TissueModel, variation: Variation) -> Trust:
+    """Return how far scans that differ in this way determine the proportions of people.
+
+    Near the mean, ``1 − tr V / 2`` of the variance of both coordinates.
+    """
+    people = _Population(model)
+    _, moves = people.usual(np.zeros(2))
+    known = _known(einsum("ia,ij->aj", moves, people.weights(variation)), moves)
+    return Trust(variation.contrast, variation.noise, float(1 - known.trace() / 2))
 
 
 def variation_of(

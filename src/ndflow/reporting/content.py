@@ -116,6 +116,7 @@ class ScanEntry:
     volumes : of its voxels, for the viewer.
     notes : other sentences about it.
     prepared : how its preparation looks.
+    bands : between which intensities each tissue lies after normalisation, by its name.
     """
 
     name: str
@@ -128,6 +129,7 @@ class ScanEntry:
     volumes: Volumes | None = None
     notes: Sequence[str] = ()
     prepared: PreparedPicture | None = None
+    bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,7 @@ class Page:
     windows : the intensities that are black and white in the grey window that all scans share,
         before and after; None where there are no pictures.
     preparation : how scans were prepared by ndflow.
+    tissues : to what the tissues of scans are known, and how far each site is adapted to people.
     verdicts, tables, pictures : of the evaluation. It says of each run a title, and sentences under
         a few headings.
     methods : a paragraph for a paper.
@@ -202,6 +205,7 @@ class Page:
     done: str = "normalised"
     windows: tuple[tuple[float, float], tuple[float, float]] | None = None
     preparation: Preparation | None = None
+    tissues: Headline | None = None
     verdicts: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]] = ()
     tables: Sequence[Section] = ()
     pictures: Sequence[Picture] = ()

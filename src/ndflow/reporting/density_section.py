@@ -7,7 +7,8 @@ the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 
 import numpy as np
 
@@ -15,11 +16,12 @@ from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.evaluation.sites import distance_between_sites, distance_within_sites
 from ndflow.figures.cohort import DensityPanel, density_picture
 from ndflow.figures.style import svg
-from ndflow.methods.base import DensityModel
+from ndflow.methods.base import DensityModel, known_within
+from ndflow.population.proportions import Trust
 from ndflow.reporting.content import Headline, Picture
 from ndflow.reporting.scan_section import ScanSummary
 from ndflow.subject.records import Agreement, percent
-from ndflow.values import FloatArray, plural
+from ndflow.values import FloatArray, listed, plural
 
 _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
 _ROOM = 1.25  # of the highest average of a site: the height of an axis
@@ -63,6 +65,43 @@ def headline(
         "Standard deviation over scans of the median intensity of each tissue, in percent of the "
         "gap between the medians of GM and WM; less is better.",
         details,
+    )
+
+
+_HARDLY = 0.25  # share of the variance of proportions: a site with less is hardly adapted
+
+
+def tissues_known(scans: Sequence[ScanSummary], sites: Mapping[str, Trust]) -> Headline | None:
+    """Return to what tissues are known, and how far each site is adapted to people.
+
+    None where no proportions were estimated.
+
+    Parameters
+    ----------
+    scans : of the study.
+    sites : how far the proportions of people are known at each site.
+    """
+    matches = (scan.record.match for scan in scans)
+    choices = [match.target for match in matches if match and match.target]
+    known = [choice.intervals for choice in choices if choice.intervals]
+    if not known:
+        return None
+    said = known_within({name: median(one[name] for one in known) for name in known[0]})
+    said += "; medians over scans." if len(known) > 1 else "."
+    hardly = [name for name, own in sites.items() if own.determined < _HARDLY]
+    if hardly:
+        said += " Contrast may explain most of what differs between scans, which are therefore "
+        said += f"hardly adapted to people’s own proportions of tissue ({listed(hardly)})."
+    rows = [
+        (name, f"± {percent(one.contrast)}", percent(one.determined)) for name, one in sites.items()
+    ]
+    head = ("", "Contrast between scans", "Proportions determined")
+    return Headline(
+        said,
+        [head, *rows] if rows else [],
+        "How much contrast varies between scans of a site (standard deviation), and what share of "
+        "the usual variance of tissue proportions between people its scans determine. Near 0 %, "
+        "proportions of people are not adapted to: all scans get nearly those of the population.",
     )
 
 

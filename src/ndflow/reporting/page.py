@@ -159,6 +159,8 @@ def _page_data(page: Page) -> dict[str, Any]:
             found["slices"] |= {"lesion": slices.lesion} if slices.lesion else {}
         if scan.curves:
             found["curves"] = {name: _whole_numbers(line) for name, line in scan.curves.items()}
+        if scan.bands:
+            found["bands"] = {name: _window(band) for name, band in scan.bands.items()}
         scans.append(found)
     shared = page.windows and [_window(window) for window in page.windows]
     return {"study": page.study or page.title, "windows": shared, "scans": scans}

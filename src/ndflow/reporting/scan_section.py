@@ -178,6 +178,7 @@ def scan_entry(
         cells[: len(columns)],  # that of lesions is the last
         doubts,
         curves=curves_of(scan, target),
+        bands=choice.bands(reference.tissues) if choice else {},
         notes=[choice.sentence()] if choice else [],
     )
 

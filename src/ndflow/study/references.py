@@ -30,7 +30,7 @@ from ndflow.image.subject import (
 from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
-from ndflow.population.proportions import OF_ANY, OF_SITE, variation_of
+from ndflow.population.proportions import OF_ANY, OF_SITE, Trust, trust, variation_of
 from ndflow.study import weights as weighting
 from ndflow.study.checks import site_doubts
 from ndflow.study.plan import PROVENANCE, Study, reference_name
@@ -47,6 +47,7 @@ from ndflow.subject.voxels import error_about
 from ndflow.transport import Chain, IntensityMap
 from ndflow.values import Doubt, listed
 
+ALL_SCANS = "all scans"
 _OWN = "the reference of these scans"
 
 Models = Mapping[str, DensityModel]  # by the name of the scan
@@ -79,6 +80,16 @@ class References(NamedTuple):
     fits: Mapping[str, ScanModel] = MappingProxyType({})
     odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     made_from: str | None = None
+
+    @property
+    def trust(self) -> dict[str, Trust]:
+        """How far proportions are known at each site, or of all scans; where that was estimated."""
+        return {
+            site or ALL_SCANS: trust(goal.reference.tissues, goal.variation)
+            for site, goal in self.goals.items()
+            if isinstance(goal.reference.tissues, TissueModel)
+            and goal.variation not in (OF_ANY, OF_SITE)
+        }
 
     def step(self, scan: Subject) -> NormaliseStep:
         """Return the last step of a scan, which brings it to its goal."""

@@ -434,7 +434,7 @@ class _Run:
         outcome: dict[str, Any] = {"doubts": summary.doubts_of, "of_study": summary.of_study}
         outcome |= {"balance": dict(summary.balance), "agreement": summary.agreement}
         if found is not None:
-            outcome |= {"inputs": found.read, "made_from": found.made_from}
+            outcome |= {"inputs": found.read, "made_from": found.made_from, "trust": found.trust}
         manifest.remove_unchanged(folder, self.listed.keys() - {REPORT, *self.written, *files})
         names += [FAILURES] if (folder / FAILURES).exists() else []
         records = {name: sha256_of(folder / name) for name in names}

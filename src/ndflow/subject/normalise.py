@@ -34,7 +34,7 @@ from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
 from ndflow.methods.base import DensityModel, Solution, method_of
 from ndflow.methods.modes import Goal
-from ndflow.methods.ndflow import target_rule
+from ndflow.methods.ndflow import chosen_density, target_rule
 from ndflow.options import Options, PresetName, Step, chosen_options, documented
 from ndflow.subject import presets
 from ndflow.subject import target as targets
@@ -164,10 +164,13 @@ class Result:
         record, mixture = self.record, self.mixture
         if self.histogram is None or mixture is None or record.target is None:
             raise InvalidValueError("there is no histogram to draw: no density was estimated")
-        goal = record.target.mixture
+        goal, tissues = record.target.mixture, record.target.tissues
         if record.channel_names:
             return plot_channels(mixture, self.imap, goal, record.channel_names)
-        return plot_result(self.histogram, mixture, self.imap, goal)
+        choice = record.match.target if record.match else None
+        matched = chosen_density(choice, DensityModel(goal, tissues=tissues))
+        bands = choice.bands(tissues) if choice else {}
+        return plot_result(self.histogram, mixture, self.imap, matched, bands)
 
 
 def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: Options) -> None:

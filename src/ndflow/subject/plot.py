@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,9 +22,20 @@ _POINTS = 160
 
 
 def plot_result(
-    histogram: Histogram, mixture: GaussianMixture, imap: IntensityMap, target: GaussianMixture
+    histogram: Histogram,
+    mixture: GaussianMixture,
+    imap: IntensityMap,
+    target: GaussianMixture,
+    bands: Mapping[str, tuple[float, float]],
 ) -> Figure:
-    """Draw a scan from its histogram alone: that of the result follows from the map."""
+    """Draw a scan from its histogram alone: that of the result follows from the map.
+
+    Parameters
+    ----------
+    histogram, mixture : of the scan.
+    imap, target : its map, and the density that the map leads to.
+    bands : see `FitCurves`.
+    """
     levels, counts = histogram.values[:, 0], histogram.counts
     before = empirical_distribution(levels, counts)
     after = empirical_distribution(imap(levels), counts)
@@ -44,6 +55,7 @@ def plot_result(
             target=np.exp(target.logpdf(y)),
             quantiles=after.quantile(QUANTILE_LEVELS),
             target_quantiles=target.quantile(QUANTILE_LEVELS),
+            bands=bands,
         ),
     )
 

@@ -33,6 +33,7 @@ from ndflow.image.read import IMAGE_KINDS, kind_of
 from ndflow.methods.base import DensityModel, MatchRecord
 from ndflow.population import Landmarks, Reference, TissueModel, Tissues
 from ndflow.population.balancing import SiteBalance
+from ndflow.population.proportions import Trust
 from ndflow.subject.presets import PresetRecord
 from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import IntensityMap
@@ -295,6 +296,8 @@ class StudyRecord(FileRecord):
     agreement : how far tissues lie apart between scans, where tissue maps were used.
     made_from : the hash of all that the references were made from; None in older studies.
     table : the list of scans that the user gave, or of participants, if there was one.
+    trust : how far the proportions of tissue are known at each site, or of ``all scans``, where
+        they were estimated.
     """
 
     kind: ClassVar[str] = "study"
@@ -319,6 +322,7 @@ class StudyRecord(FileRecord):
     agreement: Agreement | None = None
     made_from: str | None = None
     table: FileHash | None = None
+    trust: dict[str, Trust] = field(default_factory=dict)
 
     @property
     def is_preparation(self) -> bool:

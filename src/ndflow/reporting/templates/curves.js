@@ -41,11 +41,12 @@ const bounds = (lists) => {
   return [Math.min(...values), Math.max(...values)];
 };
 
-// `lines`: [{y, kind: "area" | "line" | "dashed", colour, name}], all over the same x.
-function chart({ title, x, lines, xName, yName, density }) {
+// `lines`: [{y, kind: "area" | "line" | "dashed", colour, name}], all over the same x; `bands`: from
+// where to where each tissue lies, by its name.
+function chart({ title, x, lines, xName, yName, density, bands = {} }) {
   const [left, right] = bounds([x]);
   let [low, high] = bounds(lines.map((line) => line.y));
-  if (density) [low, high] = [0, high * 1.05];
+  if (density) [low, high] = [0, high * (Object.keys(bands).length ? 1.2 : 1.05)]; // names above
   if (!(high > low)) [low, high] = [low - 1, low + 1];
   const across = (v) => EDGE.left + ((v - left) / (right - left || 1)) * (WIDE - EDGE.left - EDGE.right);
   const up = (v) => HIGH - EDGE.bottom - ((v - low) / (high - low)) * (HIGH - EDGE.top - EDGE.bottom);
@@ -54,6 +55,14 @@ function chart({ title, x, lines, xName, yName, density }) {
   const xs = ticks(left, right, 5);
   svg.setAttribute("aria-label", `${said}${written(left, xs)} to ${written(right, xs)}`);
   const floor = HIGH - EDGE.bottom;
+  for (const [name, ends] of Object.entries(bands)) {
+    const [from, to] = ends.map((v) => across(Math.min(Math.max(v, left), right)));
+    const middle = across((ends[0] + ends[1]) / 2);
+    const part = { x: from, y: EDGE.top, width: to - from, height: floor - EDGE.top };
+    svg.append(drawn("rect", { ...part, class: "band" }));
+    svg.append(drawn("path", { d: `M${middle} ${EDGE.top + 14}V${floor}`, class: "band" }));
+    svg.append(drawn("text", { x: middle, y: EDGE.top + 11, "text-anchor": "middle" }, name));
+  }
   for (const { y, kind, colour } of lines) {
     const points = x.map((v, i) => [across(v), up(y[i])]).filter(([, v]) => Number.isFinite(v));
     const path = `M${points.map(([a, b]) => `${a.toFixed(1)} ${b.toFixed(1)}`).join("L")}`;
@@ -123,7 +132,7 @@ function charts(scan) {
       ],
     }),
     chart({
-      title: "After", x: curves.y, xName: after, yName: "density", density: true,
+      title: "After", x: curves.y, xName: after, yName: "density", density: true, bands: scan.bands,
       lines: [area(curves.result), { y: curves.target, kind: "line", colour, name: "target" }],
     }),
   );
