@@ -39,6 +39,7 @@ fit {scan} -o {json} --set average=density → NAME=VALUE
 {normalise} --method nyul --set solver=rk4 → solver | nyul
 {normalise} --proportions tissue → --tissue-maps
 {normalise} --proportions adaptive --method affine → affine
+normalise {scan} --to builtin:T1w --set objective=l2 -o {new} → objective | --proportions average
 {normalise} --set freeze=99 → component
 {normalise} --set freeze=9:1 → freeze
 normalise {scan} --to {reference} --scale target -o {new} → {reference} | --scale positive

@@ -288,6 +288,12 @@ def _settled(choices: Choices, decided: Mapping[str, _Decision], *mentioned: str
     if choices.preset == "auto":
         usual |= AUTO
     options = Options(**{**usual, **chosen})
+    if options.proportions == "adaptive" and options.mode == "individual" and not options.freeze:
+        for name in ("objective", "regularisation", "solver"):
+            if name in chosen:
+                cause = "adaptive proportions carry the voxels, and match no densities"
+                hint = "leave it out, or add --proportions average"
+                raise InvalidValueError(f"--set {name}: {cause}; {hint}")
     words = [
         words(options) + (" (chosen)" if name in chosen else "")
         for name, words in _WORDS.items()
