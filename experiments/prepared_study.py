@@ -18,7 +18,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 from numpy.typing import NDArray
-from study_intervals import brown_forsythe
+from stroke_study import brown_forsythe
 
 from ndflow.evaluation.tissues import quartiles
 from ndflow.population import TISSUES
