@@ -20,7 +20,7 @@ RECIPES_READY := .venv-recipes/.ready
 RECIPES := 'snakemake>=9.27' 'nipype>=1.11' 'boutiques>=0.5.33'
 
 .DEFAULT_GOAL := help
-.PHONY: help environments demo test test-slow test-torch test-recipes package docs notebooks linkcheck fuzz lint format study bench clean
+.PHONY: help environments demo test test-slow test-torch test-recipes package docs notebooks linkcheck fuzz lint format bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,11 +71,6 @@ format: $(READY)  ## fix what can be fixed by machine
 demo: $(READY)  ## make a small study, normalise it, and show what happened
 	rm -rf demo
 	$(BIN)/ndflow demo demo
-
-COHORT ?= ../shared/cohort
-study: $(READY)  ## compare the methods on a cohort, and write docs/study.md (COHORT=folder)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[study]'
-	$(BIN)/python experiments/study.py $(COHORT) $(RUNS)
 
 bench: $(READY)  ## time it: its parts, beside others, and how it grows (twenty minutes)
 	$(BIN)/python benchmarks/pipeline.py

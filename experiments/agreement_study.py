@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from default_study import flat, goals_of
 from scipy.stats import spearmanr
+from study import flat
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 import worlds
@@ -51,7 +51,7 @@ METHODS = {
     "individual, quantiles averaged": Options(average="quantile"),
     "individual, adaptive": Options(**{**worlds.ADAPTIVE, "mode": "individual"}),
     "two-level, average": Options(**{**worlds.ADAPTIVE, "proportions": "average"}),
-    "two-level, adaptive": Options(**worlds.CRAMER),
+    "two-level, adaptive": Options(**worlds.ADAPTIVE),
 }
 SHOWN = ["two-level, adaptive", "z-scored", "nyul"]
 LANDMARKS = ("nyul", "quantile", "hellier")
@@ -81,7 +81,7 @@ def mapped(sites: list[str], counted: list[Histogram]) -> tuple[list[GaussianMix
             for one in counted
         ]
         models = dict(zip(names, map(DensityModel, mixtures, known), strict=True))
-        goals = goals_of(dict(zip(names, sites, strict=True)), models, options)
+        goals = worlds.goals_in_memory(dict(zip(names, sites, strict=True)), models, options)
         maps[label] = [goals[name].solve(models[name]).imap for name in names]
     return mixtures, maps
 

@@ -13,8 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import ndflow
+from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.figures import style
-from ndflow.population import TissueModel
+from ndflow.population import TissueModel, estimated_proportions
+from ndflow.population.proportions import OF_SITE, Variation
 from ndflow.transport import Flow
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
@@ -132,10 +134,11 @@ def draw_proportions() -> Figure:
         2.5e-3 * (np.eye(3) - 1 / 3),
     )
     targets = [("to the reference", reference, style.SECOND, "-")]
-    for name, strength, line in (("strong", 3e-3, "--"), ("weak", 3e-4, "-")):
-        found = ndflow.population.adapted_proportions(own, model, prior_strength=strength)
+    for contrast, line in ((0.2, "--"), (0.04, "-")):
+        variation = Variation(contrast, OF_SITE.noise)
+        found = estimated_proportions(own.quantile(QUANTILE_LEVELS), model, variation)
         goal = model.target(found.proportions)
-        targets.append((f"to its tissues, {name} prior", goal, style.ACCENT, line))
+        targets.append((f"to its tissues, κ = {contrast:g}", goal, style.ACCENT, line))
     with style.new_figure(9.2, 3.0) as figure:
         left, right = figure.subplots(1, 2)
         left.plot(X, reference.pdf(X), color=style.INK, lw=1.5, label="reference")
@@ -146,7 +149,7 @@ def draw_proportions() -> Figure:
         x = np.linspace(*own.quantile([0.002, 0.998]), 500)
         right.axhline(0, color=style.FAINT, lw=1.2)
         for name, target, colour, line in targets:
-            imap = ndflow.normalising_map(own, target, objective="cramer")
+            imap = ndflow.transport.QuantileMap(own, target)
             right.plot(x, imap(x) - x, color=colour, ls=line, lw=1.5, label=name)
         right.set(
             title="what the map changes (nothing should)",

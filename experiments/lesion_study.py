@@ -1,9 +1,11 @@
-"""The section of docs/study.md on lesions: simulated in scans, and what normalisation does to them.
+"""The first table of docs/guides/lesions.md: what normalisation does to simulated lesions.
+
+    python experiments/lesion_study.py COHORT
 
 Lesions are simulated in the WM of every scan of the cohort, as balls that make up
 1, 3 and 6 % of the brain: bright ones, above WM by 1.06 times the contrast between GM and WM, and
-dark ones, like CSF. Their noise is that of WM, and their borders are blurred. References and
-average landmarks come from the *other* scans, without lesions, in five folds.
+dark ones, like CSF. Their noise is that of WM, and their borders are blurred. References come
+from the *other* scans, without lesions, in five folds.
 
 For each method: the contrast between lesion and WM in units of that between WM and GM, after
 divided by before; and the shift of the median of healthy WM, in the same units, from where the same
@@ -11,22 +13,26 @@ method puts it in the scan without lesion. No image is written.
 """
 
 import csv
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy import ndimage
-from study_intervals import Interval, written
 
-from ndflow.density import GaussianMixture, Histogram, fit, histogram
+from ndflow.density import fit, histogram
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.mask import read_mask
 from ndflow.image.read import read_grid, read_volume
-from ndflow.methods.base import DensityModel, method_of
+from ndflow.image.subject import Subject
+from ndflow.methods.base import DensityModel, method_called
+from ndflow.methods.modes import Goal
 from ndflow.options import Options
-from ndflow.population import Landmarks, reference
-from ndflow.transport import IntensityMap, align
-from ndflow.transport.normalising_map import align_and_match, flow_map
+from ndflow.study.plan import Study
+from ndflow.study.references import make_references
+from ndflow.subject.doubts import voxel_quantiles
+from ndflow.subject.presets import Choices, StudyFacts, settled_study
 
 SHARES = (0.0, 0.01, 0.03, 0.06)
 KINDS = ("bright", "dark")
@@ -34,8 +40,8 @@ CONTRAST = 1.06
 RADII = (2, 5)  # of the balls, in voxels
 BLUR = 0.5  # of their borders, in voxels
 FOLDS = 5
-METHODS = ("paper", "nyul", "quantile")
-LANDMARKS = (Options(method="nyul"), Options(method="quantile"))
+LANDMARKS = ("nyul", "quantile")
+METHODS = ("paper", *LANDMARKS, "auto")
 
 
 class Files(NamedTuple):
@@ -50,7 +56,7 @@ class Files(NamedTuple):
     csf: Path
 
 
-class Subject(NamedTuple):
+class Images(NamedTuple):
     """The same in memory, as arrays over the whole grid."""
 
     image: np.ndarray
@@ -61,27 +67,13 @@ class Subject(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A scan with a lesion: what a method sees, and the medians of GM, WM and lesion."""
+    """A scan with a lesion: what methods see, and the medians of GM, WM and lesion."""
 
-    histogram: Histogram
-    mixture: GaussianMixture
+    models: dict[str, DensityModel]
     medians: np.ndarray
 
 
-class Standards(NamedTuple):
-    """What is learned from the other scans."""
-
-    reference: GaussianMixture
-    nyul: Landmarks
-    quantile: Landmarks
-
-
 Rows = list[dict[str, object]]
-
-
-def sections(cohort: Path) -> dict[str, str]:
-    """Measure everything, and return the table."""
-    return {"lesions": rows_of(summary(compared(files_of_cohort(cohort))))}
 
 
 def rows_of(averages: Rows) -> str:
@@ -92,7 +84,7 @@ def rows_of(averages: Rows) -> str:
     for kind, share in lesions:
         own = [row for row in averages if (row["lesion"], row["share"]) == (kind, share)]
         parts = ("kept", "kept_5th", "kept_95th")
-        kept = [written(Interval(*(float(str(row[part])) for part in parts)), 2) for row in own]
+        kept = ["{:.2f} ({:.2f}–{:.2f})".format(*(row[part] for part in parts)) for row in own]
         shift = [f"{row['shift']:.1%} ({row['shift_95th']:.1%})" for row in own]
         lines.append([f"{share:.0%} {kind}", *kept, *shift])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -123,13 +115,17 @@ def compared(scans: list[Files]) -> Rows:
     fold = folds(sites)
     rows = []
     for k in range(FOLDS):
-        others = learn([case for case, own in zip(healthy, fold, strict=True) if own != k])
+        kept = np.flatnonzero(fold != k)
+        goals = learn(
+            [Subject("", site=sites[i], name=scans[i].name) for i in kept],
+            [healthy[i] for i in kept],
+        )
         for i in np.flatnonzero(fold == k):
-            rows += measured(scans[i].name, sites[i], cases[i], others)
+            rows += measured(scans[i].name, sites[i], cases[i], goals[sites[i]])
     return rows
 
 
-def read(files: Files) -> Subject:
+def read(files: Files) -> Images:
     """Read a scan and its maps."""
 
     def part(file: Path) -> np.ndarray:
@@ -138,10 +134,10 @@ def read(files: Files) -> Subject:
         return values.reshape(volume.header.get_data_shape(), order="F")
 
     maps = [part(file) for file in (files.gm, files.wm, files.csf)]
-    return Subject(part(files.image), read_mask(files.brain, read_grid(files.image)).inside, *maps)
+    return Images(part(files.image), read_mask(files.brain, read_grid(files.image)).inside, *maps)
 
 
-def lesioned(scan: Subject, generator: np.random.Generator) -> dict[tuple[str, float], Case]:
+def lesioned(scan: Images, generator: np.random.Generator) -> dict[tuple[str, float], Case]:
     """Return the scan with lesions of every kind and size."""
     image, brain = scan.image, scan.brain
     gm, wm, csf = (quartiles(image[brain], part[brain]) for part in (scan.gm, scan.wm, scan.csf))
@@ -156,14 +152,25 @@ def lesioned(scan: Subject, generator: np.random.Generator) -> dict[tuple[str, f
         clean = brain & (amount < 0.01)
         for kind, level in levels.items():
             changed = np.rint((1 - amount) * image + amount * (level + noise))
-            own = histogram(changed[brain].astype(np.int32))
             lesion = np.median(changed[inside]) if share else level
             tissues = (quartiles(image[clean], part[clean])[1] for part in (scan.gm, scan.wm))
-            cases[kind, share] = Case(own, fit(own).mixture, np.array([*tissues, lesion]))
+            models = models_of(changed[brain].astype(np.int32))
+            cases[kind, share] = Case(models, np.array([*tissues, lesion]))
     return cases
 
 
-def growth(scan: Subject, generator: np.random.Generator) -> np.ndarray:
+def models_of(values: np.ndarray) -> dict[str, DensityModel]:
+    """Return what each method knows about a scan."""
+    counted = histogram(values)
+    plain = DensityModel(fit(counted).mixture, quantiles=voxel_quantiles(counted)[0])
+    found = dict.fromkeys(METHODS, plain)
+    for name in LANDMARKS:
+        landmarks = method_called(name).measure(counted, Options(method=name))
+        found[name] = replace(plain, landmarks=landmarks)
+    return found
+
+
+def growth(scan: Images, generator: np.random.Generator) -> np.ndarray:
     """Return voxels of WM in the order in which balls fill them."""
     white = scan.brain & (scan.wm > 0.9)
     seeds = generator.permutation(np.argwhere(ndimage.binary_erosion(white)))
@@ -192,32 +199,35 @@ def folds(sites: list[str]) -> np.ndarray:
     return fold
 
 
-def learn(training: list[Case]) -> Standards:
-    """Learn from scans without lesions."""
-    mixtures = [case.mixture for case in training]
-    average = reference(mixtures).mixture
-    landmarks = [
-        method_of(options).average(
-            (landmarks_of(case, options), align(case.mixture), 1.0) for case in training
+def learn(scans: list[Subject], healthy: list[Case]) -> dict[str, dict[str, Goal]]:
+    """Return what each method brings scans to, by site, from others without lesions."""
+    sites = [str(scan.site) for scan in scans]
+    facts = StudyFacts(len(scans), {site: sites.count(site) for site in sites})
+    goals: dict[str, dict[str, Goal]] = {site: {} for site in sites}
+    for name in METHODS:
+        options = (
+            Options(method=name)
+            if name in LANDMARKS
+            else settled_study(Choices(name), facts).options  # type: ignore[arg-type]
         )
-        for options in LANDMARKS
-    ]
-    return Standards(average, *landmarks)
-
-
-def landmarks_of(case: Case, options: Options) -> Landmarks:
-    """Return the landmarks of a scan."""
-    return method_of(options).measure(case.histogram, options)
+        study = Study(Path(), scans, replace(options, scale="standard"))
+        models = {scan.name: one.models[name] for scan, one in zip(scans, healthy, strict=True)}
+        found = make_references(study, scans, models).goals
+        for site, own in goals.items():
+            own[name] = study.mode.goal_of(found, site)
+    return goals
 
 
 def measured(
-    name: str, site: str, cases: dict[tuple[str, float], Case], others: Standards
+    name: str, site: str, cases: dict[tuple[str, float], Case], goals: dict[str, Goal]
 ) -> list[dict[str, object]]:
     """Return one row per method and lesion."""
-    plain = dict(maps(cases["bright", 0.0], others))
+    healthy_scan = cases["bright", 0.0].models
+    plain = {name: goal.solve(healthy_scan[name]).imap for name, goal in goals.items()}
     rows = []
     for (kind, share), case in cases.items():
-        for method, imap in maps(case, others):
+        for method, goal in goals.items():
+            imap = goal.solve(case.models[method]).imap
             grey, white, lesion = imap(case.medians)
             grey_before, white_before, lesion_before = case.medians
             before = (lesion_before - white_before) / (white_before - grey_before)
@@ -235,25 +245,6 @@ def measured(
                 }
             )
     return rows
-
-
-def maps(case: Case, others: Standards) -> list[tuple[str, IntensityMap]]:
-    """Return the map of each method."""
-    own, target = case.mixture, others.reference
-    made = (
-        flow_map(*align_and_match(own, target)),
-        *(
-            method_of(options)
-            .solve(
-                DensityModel(own, landmarks_of(case, options)),
-                DensityModel(target, average),
-                options,
-            )
-            .imap
-            for options, average in zip(LANDMARKS, (others.nyul, others.quantile), strict=True)
-        ),
-    )
-    return list(zip(METHODS, made, strict=True))
 
 
 def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -278,3 +269,7 @@ def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
                     }
                 )
     return result
+
+
+if __name__ == "__main__":
+    print(rows_of(summary(compared(files_of_cohort(Path(sys.argv[1]))))))

@@ -1,4 +1,4 @@
-"""The section of docs/study.md on strokes: what the column ``lesion`` does in real patients.
+"""The second table of docs/guides/lesions.md: what the column ``lesion`` does in real patients.
 
     python experiments/stroke_study.py FOLDER
 
@@ -19,14 +19,12 @@ import csv
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import nibabel
 import numpy as np
-from scipy import ndimage
-from study_intervals import brown_forsythe, text
+from scipy import ndimage, stats
 
 import ndflow
 
@@ -42,9 +40,6 @@ AWAY = 10.0  # mm from the lesion
 EDGE = 0.2  # of the median of the scan: darker voxels may be the blurred edge of the brain
 DARK = 0.5  # of the median of WM: darker voxels are CSF
 
-Command = Callable[..., None]
-Strokes = dict[str, str]
-
 
 class Patient(NamedTuple):
     """A patient: medians of healthy WM, healthy GM and lesion as scanned, and its volume in ml."""
@@ -54,15 +49,8 @@ class Patient(NamedTuple):
     volume: float
 
 
-def section(folder: Path, run: Command, work: Path) -> Strokes:
-    """Run every method on the patients in a folder, and return the table and what is quoted of it.
-
-    Parameters
-    ----------
-    folder : with the scans.
-    run : runs a command of ndflow.
-    work : for the results.
-    """
+def compared(folder: Path, work: Path) -> str:
+    """Run every method on the patients in a folder, and return the table in Markdown."""
     images = sorted(folder.glob("*_T1w.nii.gz"))
     if not images:
         raise SystemExit(f"{folder}: no scans of patients, *_T1w.nii.gz")
@@ -74,7 +62,7 @@ def section(folder: Path, run: Command, work: Path) -> Strokes:
         table = write_table(work / name, images, masks, known)
         for name, words in METHODS.items():
             place = f"strokes-{name.replace(', ', '-')}{'-lesion' if known else ''}"
-            run("cohort", table, work / place, "--channels", "T1w", "--no-report", "-q", *words)
+            command("cohort", table, work / place, "--channels", "T1w", "--no-report", "-q", *words)
             after[name, known] = np.array([mapped(work / place, one) for one in patients])
     return rows_of(patients, after)
 
@@ -137,31 +125,17 @@ def mapped(run: Path, patient: Patient) -> np.ndarray:
     return ndflow.load(run / row["sidecar"])(patient.medians)
 
 
-def rows_of(patients: list[Patient], after: dict[tuple[str, bool], np.ndarray]) -> Strokes:
-    """Return the table in Markdown, and what the text quotes."""
+def rows_of(patients: list[Patient], after: dict[tuple[str, bool], np.ndarray]) -> str:
+    """Return the table in Markdown."""
     before = np.array([patient.medians for patient in patients])
     volumes = np.array([patient.volume for patient in patients])
     head = ["method", "`lesion`", "sd of WM", "sd of GM", "r", "contrast kept", "least–most"]
     lines = [head, ["---", "---", *["--:"] * 5], cells("none", None, before, before, volumes)]
-    moves, losses, falls = [], [], []
     for name in METHODS:
         plain, told = after[name, False], after[name, True]
         lines.append(cells(name, False, plain, before, volumes))
         lines.append(cells(name, True, told, before, volumes, plain))
-        without, known = in_gaps(plain), in_gaps(told)
-        moves.append(np.abs(known - without).mean(axis=0))
-        losses.append(np.corrcoef((without - known)[:, 0], volumes)[0, 1])
-        falls.append(1 - known.std(axis=0) / without.std(axis=0))
-    (wm, gm, _), (wm_fall, gm_fall, _) = np.transpose(moves), np.transpose(falls)
-    return {
-        "table": "\n".join(f"| {' | '.join(line)} |" for line in lines),
-        "patients": str(len(patients)),
-        "wm": f"{text(wm.min(), 2)} to {text(wm.max(), 2)}",
-        "gm": f"{text(gm.min(), 2)} to {text(gm.max(), 2)}",
-        "r": f"{text(min(losses), 2)} to {text(max(losses), 2)}",
-        "wm_fall": f"{100 * wm_fall.min():.0f} to {100 * wm_fall.max():.0f} %",
-        "gm_fall": f"{100 * gm_fall.min():.0f} to {100 * gm_fall.max():.0f} %",
-    }
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def cells(
@@ -190,6 +164,17 @@ def cells(
     ]
 
 
+def brown_forsythe(one: np.ndarray, other: np.ndarray) -> float:
+    """Return p of a paired, one-sided Brown–Forsythe test: is the dispersion of `one` smaller?"""
+    deviations = [np.abs(values - np.median(values)) for values in (one, other)]
+    return float(stats.ttest_rel(*deviations, alternative="less").pvalue)
+
+
+def text(number: float, digits: int) -> str:
+    """Return a number without the zero before its point."""
+    return f"{number:.{digits}f}".replace("-", "−").replace("0.", ".", 1)
+
+
 def in_gaps(medians: np.ndarray) -> np.ndarray:
     """Return medians less those of the average patient, in units of the mean gap of WM and GM."""
     return (medians - medians.mean(axis=0)) / np.mean(medians[:, 0] - medians[:, 1])
@@ -210,4 +195,4 @@ def command(*words: object) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
-        print(section(Path(sys.argv[1]).resolve(), command, Path(place))["table"])
+        print(compared(Path(sys.argv[1]).resolve(), Path(place)))

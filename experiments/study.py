@@ -1,241 +1,281 @@
-"""Run the comparison of docs/study.md on a cohort, and write the page.
+"""The tables of docs/study.md: what the default gives on a real cohort.
 
-    python experiments/study.py COHORT [FOLDER]
+    python experiments/study.py COHORT [PREPARED]
 
-COHORT is a BIDS-like folder with ``participants.tsv`` (columns ``participant_id``, ``site``,
-``age``, ``sex``) and, for each scan, ``*_T1w``, ``*_desc-brain_mask`` and
-``*_label-{GM,WM,CSF}_probseg``. The runs are kept in FOLDER, so that a second call is quick; by
-default they are discarded. Writes docs/study.md and docs/figures/study-*.svg. Needs the extra
-``study``. The text is in study.in.md; all its figures come from here.
+COHORT is a BIDS dataset with masks and tissue probability maps, PREPARED the result of ``ndflow
+prepare`` on the same scans. Tissue maps of the cohort only judge: the quartiles of CSF, GM and WM
+in each scan after normalisation, whose standard deviation over scans is averaged over the nine.
+With PREPARED, image and mask are those of the preparation, and so are the tissue maps of the last
+row; the judge stays the same. Intervals are jackknives over scans (`ndflow.evaluation.statistics`).
+
+Stability: two halves of a scan's voxels, and two draws of noise of .05 of its standard deviation,
+are normalised to the references of all scans; W1 is the distance of the two results.
+
+Other scans: references are made from four fifths of the scans of each site, and applied to the
+remaining fifth, in turn.
+
+Age: its partial correlation with the median of each tissue, given the site.
+
+The default takes from these scans how much people differ (`ndflow.population.tissues.USUAL`), so it
+is also run as if that were half or twice as much, or the same for all tissues (*round*), which
+no scan has shown.
 """
 
+from __future__ import annotations
+
 import csv
-import statistics
-import subprocess
 import sys
-import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
 
-import combat_study
-import lesion_study
+import nibabel
 import numpy as np
-import stroke_study
-import tissue_study
-from study_figure import interval_figure
-from study_intervals import text
-from study_results import (
-    TISSUES,
-    Columns,
-    Quoted,
-    Spread,
-    age_effects,
-    balanced_accuracy,
-    estimates,
-    intervals,
-    mean_sd,
-    minus,
-    over,
-    quoted,
-    site_shares,
-    tissues_table,
-)
 
-HERE = Path(__file__).parent
-DOCS = HERE.parent / "docs"
-MAPS, NO_MAPS = "scans.tsv", "scans_without_maps.tsv"
-RUNS = {
-    "affine": (MAPS, "--method", "affine"),
-    "nyul": (MAPS, "--method", "nyul"),
-    "hellier": (MAPS, "--method", "hellier"),
-    "quantile": (MAPS, "--method", "quantile"),
-    "paper": (MAPS, "--preset", "paper"),
-    "site": (MAPS, "--mode", "site"),
-    "auto": (NO_MAPS,),
-    "auto-maps": (MAPS,),
-}
-TARGETS = {  # what the parts of auto contribute
-    "two-level": (NO_MAPS, "--proportions", "average"),
-    "adaptive": (NO_MAPS, "--mode", "individual"),
-    "tissue": (MAPS, "--mode", "individual"),
-}
-TARGET_ROWS = ("affine", "nyul", "paper", "two-level", "adaptive", "auto", "tissue", "auto-maps")
-COMBAT_ROWS = ("affine", "nyul", "paper", "site", "auto")
-PRESERVED = ("age", "sex")
-HALVES = 100
-SEEDS = range(5)  # of the forests
-FIGURES = ("populations", "tissues")
+from ndflow.density import Histogram, fit, histogram
+from ndflow.evaluation.statistics import covariate_effect, jackknife
+from ndflow.evaluation.tissues import quartiles
+from ndflow.image.read import read_volume
+from ndflow.image.subject import Subject
+from ndflow.methods.base import DensityModel, method_called
+from ndflow.options import Options
+from ndflow.population import Tissues, tissues
+from ndflow.study.plan import Study
+from ndflow.study.references import make_references
+from ndflow.subject.doubts import voxel_quantiles
+from ndflow.subject.presets import Choices, StudyFacts, settled_study
 
-Table = list[dict[str, str]]
+TISSUES = ("CSF", "GM", "WM")
+NYUL = Options(method="nyul")
+LEVELS = (np.arange(400) + 0.5) / 400
+NOISE = 0.05
+FOLDS = 5
 
 
-def main() -> None:
-    """Run the studies, and write the page and its figures."""
-    cohort = Path(sys.argv[1]).resolve()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(sys.argv[2] if len(sys.argv) > 2 else temporary).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        people = read(cohort / "participants.tsv")
-        run_all(cohort, people, folder)
-        first = folder / f"evaluation-{SEEDS[0]}"
-        for name in FIGURES:
-            figure = (first / f"{name}.svg").read_bytes()
-            (DOCS / "figures" / f"study-{name}.svg").write_bytes(figure)
-        parts = {
-            **about(people),
-            **results(folder, people),
-            "combat": combat_study.section(first, COMBAT_ROWS, PRESERVED, HALVES),
-            **lesion_study.sections(cohort),
-            "strokes": stroke_study.section(cohort.parent / "scans" / "stroke", ndflow, folder),
-        }
-        page = (HERE / "study.in.md").read_text(encoding="utf-8").format_map(parts)
-        (DOCS / "study.md").write_text(page, encoding="utf-8")
+class Known(NamedTuple):
+    """What is known about a scan: its model, the judge's quartiles, and two pairs of repeats."""
+
+    site: str
+    age: float
+    model: DensityModel
+    judged: np.ndarray
+    repeats: list[tuple[DensityModel, np.ndarray]]
 
 
-def run_all(cohort: Path, people: Table, folder: Path) -> None:
-    """Run and evaluate every method; what a folder holds already is kept."""
-    write_scans(cohort, people, folder / MAPS, TISSUES)
-    write_scans(cohort, people, folder / NO_MAPS, ())
-    for name, (table, *words) in {**RUNS, **TARGETS}.items():
-        options = ("--channels", "T1w", "--no-report", "-j", "2", *words)
-        ndflow("cohort", folder / table, folder / name, *options)
-    for seed in SEEDS:
-        shuffles = () if seed == SEEDS[0] else ("--permutations", "0")
-        words = ("--covariate", "age", "--seed", seed, "-j", "2", "--force", *shuffles)
-        runs = (folder / name for name in RUNS)
-        ndflow("evaluate", *runs, "-o", folder / f"evaluation-{seed}", *words)
+def model_of(counted: Histogram, tissues: Tissues | None = None) -> DensityModel:
+    """Return the model of a histogram."""
+    landmarks = method_called("nyul").measure(counted, NYUL)
+    return DensityModel(fit(counted).mixture, landmarks, tissues, voxel_quantiles(counted)[0])
 
 
-def write_scans(cohort: Path, people: Table, table: Path, tissues: tuple[str, ...]) -> None:
-    """Write a table of the study."""
-    kinds = {"image": "T1w", "mask": "desc-brain_mask"}
-    kinds |= {tissue.lower(): f"label-{tissue}_probseg" for tissue in tissues}
-    lines = ["\t".join(("subject", "site", "age", "sex", *kinds))]
-    for row in people:
-        name = row["participant_id"]
-        files = (cohort / name / "anat" / f"{name}_{kind}.nii.gz" for kind in kinds.values())
-        lines.append("\t".join((name, row["site"], row["age"], row["sex"], *map(str, files))))
-    table.write_text("\n".join(lines) + "\n")
+def flat(path: Path) -> np.ndarray:
+    """Read an image of probabilities, or a mask."""
+    return np.asarray(nibabel.load(path).get_fdata()).reshape(-1, order="F")
 
 
-def ndflow(*words: object) -> None:
-    """Run a command as a user would."""
-    command = [sys.executable, "-m", "ndflow", *map(str, words)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def repeats(values: np.ndarray) -> Iterator[tuple[DensityModel, np.ndarray]]:
+    """Yield two halves, and two draws of noise, with their quantiles."""
+    generator = np.random.default_rng(1)
+    half = generator.random(values.size) < 0.5
+    parts = [values[half], values[~half]]
+    parts += [
+        values + NOISE * values.std() * generator.standard_normal(values.size) for _ in range(2)
+    ]
+    for part in parts:
+        counted = histogram(part.astype(np.float32))
+        yield model_of(counted), np.quantile(part, LEVELS)
 
 
-def read(path: Path) -> Table:
-    """Read a tab-separated table."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
-
-
-def about(people: Table) -> dict[str, object]:
-    """Return who was scanned, and the commands."""
-    of_site: dict[str, Table] = {}
-    for row in people:
-        of_site.setdefault(row["site"], []).append(row)
-    rows = {}
-    for site, own in of_site.items():
-        age = [float(row["age"]) for row in own]
-        women = sum(row["sex"] == "F" for row in own)
-        span = f"{min(age):.0f}–{max(age):.0f}"
-        rows[site] = f"{len(own)} | {women} | {statistics.median(age):.0f} ({span})"
-    commands = "\n".join(
-        f"ndflow cohort {' '.join((table, name, *words))}" for name, (table, *words) in RUNS.items()
-    )
-    return {
-        "scans": len(people),
-        "people": rows,
-        "commands": commands,
-        "runs": " ".join(RUNS),
-    }
-
-
-def results(folder: Path, people: Table) -> dict[str, object]:
-    """Return the tables, whose cells the text quotes."""
-    known = tissue_study.seen(folder / "affine")
-    rows, sites = list(RUNS), known.sites
-    found = {name: tissue_study.moved(known, folder / name) for name in RUNS}
-    spread = Spread.of({name: one.cells for name, one in found.items()}, sites)
-    others = {
-        name: tissue_study.moved_otherwise(known, folder / name, folder / "other_scans")
-        for name in (*RUNS, *TARGETS)
-    }
-    flat = {name: cells.reshape(len(cells), -1) for name, cells in others.items()}
-    other_sd = estimates(flat, mean_sd, sites)
-    of_nyul, other_of_nyul = over(spread.sd, "nyul"), over(other_sd, "nyul")
-    (DOCS / "figures" / "study-intervals.svg").write_bytes(
-        interval_figure(*map(intervals, (spread.sd, of_nyul, other_of_nyul)))
-    )
-    bright = {name: one.cells[:, -1:] for name, one in found.items()}  # the third quartile of CSF
-    of_tissues = {
-        "mean sd": quoted(spread.sd),
-        "÷ affine": quoted(over(spread.sd, "affine"), 2),
-        "÷ nyul": quoted(of_nyul, 2),
-        "÷ nyul, in gaps": quoted(over(spread.in_gaps, "nyul"), 2),
-        "within sites": quoted(spread.within),
-        "other scans ÷ nyul": quoted(other_of_nyul, 2),
-    }
-    ages = {row["participant_id"]: float(row["age"]) for row in people}
-    age = np.array([ages[scan.name.removesuffix("_T1w")] for scan in known.scans])
-    by_age = age_effects(found, age, sites)
-    return {
-        "tissues": Columns(rows, of_tissues),
-        "bright_csf": quoted(over(estimates(bright, mean_sd, sites), "affine"), 2),
-        "than_affine": {name: spread.counted(name, "affine") for name in RUNS},
-        "than_nyul": {name: spread.counted(name, "nyul") for name in RUNS},
-        "targets": tissues_table(others, other_sd, TARGET_ROWS),
-        "maps": Columns(rows, {**site_shares(found, sites), **of_maps(folder)}),
-        "recognised": recognised(folder, [scan.name for scan in known.scans], sites),
-        "age": Columns(rows, {tissue: quoted(one, 2) for tissue, one in by_age.items()}),
-        "age_change": {tissue: quoted(minus(one, "affine"), 2) for tissue, one in by_age.items()},
-    }
-
-
-def of_maps(folder: Path) -> dict[str, Quoted]:
-    """Return what an evaluation says about maps and their results."""
-    found: dict[str, Quoted] = {}
-    for label, table, column, digits in (
-        ("W1", "fitness", "w1_own", ".2g"),
-        ("jump", "fitness", "jump", ".2g"),
-        ("worst", "fitness", "largest_jump", ".2g"),
-        ("variation", "fitness", "variation", ".2g"),
-    ):
-        rows = read(folder / f"evaluation-{SEEDS[0]}" / f"{table}.tsv")
-        found[label] = {row["condition"]: short(row[column], digits) for row in rows}
+def scans(cohort: Path, prepared: Path | None) -> dict[str, Known]:
+    """Read all scans."""
+    with (cohort / "participants.tsv").open(encoding="utf-8") as file:
+        people = list(csv.DictReader(file, delimiter="\t"))
+    found = {}
+    for person in people:
+        name = person["participant_id"]
+        start = cohort / name / "anat" / name
+        image, mask = Path(f"{start}_T1w.nii.gz"), Path(f"{start}_desc-brain_mask.nii.gz")
+        judge = [flat(Path(f"{start}_label-{one}_probseg.nii.gz")) for one in TISSUES]
+        maps = None
+        if prepared is not None:
+            start = prepared / name / "anat" / name
+            image, mask = (Path(f"{start}_desc-{k}.nii.gz") for k in ("preproc_T1w", "brain_mask"))
+            maps = [flat(Path(f"{start}_label-{one}_probseg.nii.gz")) for one in TISSUES]
+        volume = read_volume(image)
+        values = volume.values(volume.flat).astype(np.float64)
+        inside = (flat(mask) > 0.5) & np.isfinite(values)
+        levels = {"slope": volume.slope, "inter": volume.inter}
+        stored = volume.flat[inside]
+        own = None
+        if maps is not None:
+            amounts = np.array([one[inside].sum() for one in maps])
+            densities = tuple(
+                fit(histogram(stored, weights=one[inside], **levels)).mixture for one in maps
+            )
+            own = Tissues(densities, amounts / amounts.sum())
+        seen = (np.isfinite(values) if prepared else inside) & (sum(judge) > 0)
+        found[name] = Known(
+            person["site"],
+            float(person["age"]),
+            model_of(histogram(stored, **levels), own),
+            np.array([quartiles(values[seen], one[seen]) for one in judge]),
+            [] if prepared else list(repeats(values[inside])),
+        )
     return found
 
 
-def recognised(folder: Path, scans: list[str], sites: list[str]) -> Columns:
-    """Return how well forests recognise the sites: the mean over their seeds."""
-    right: dict[str, np.ndarray] = {}
-    for seed in SEEDS:
-        for row in read(folder / f"evaluation-{seed}" / "predictions.tsv"):
-            own = right.setdefault(row["condition"], np.zeros((len(scans), 1)))
-            own[scans.index(row["scan"])] += (row["predicted"] == row["site"]) / len(SEEDS)
-    right.pop("unnormalised")
-    site = np.array(sites)
-    each = {
-        place: {name: text(float(own[site == place].mean()), 2) for name, own in right.items()}
-        for place in dict.fromkeys(sites)
-    }
-    accuracy = estimates(right, balanced_accuracy(sites), sites)
-    rows = read(folder / f"evaluation-{SEEDS[0]}" / "classification.tsv")
-    once = {
-        label: {row["condition"]: short(row[column], ".2f") for row in rows}
-        for label, column in (("chance", "chance_95"), ("entropy", "entropy"))
-    }
-    balanced = {
-        "balanced": quoted(accuracy, 2),
-        "− affine": quoted(minus(accuracy, "affine"), 2),
-    }
-    return Columns(list(right), {**each, **balanced, **once})
+def settings(known: dict[str, Known], *, maps: bool = False, **chosen: Any) -> Options:
+    """Return what a preset decides."""
+    sites: dict[str, int] = {}
+    for one in known.values():
+        sites[one.site] = sites.get(one.site, 0) + 1
+    facts = StudyFacts(len(known), sites, with_maps=len(known) if maps else 0)
+    return settled_study(Choices(**chosen), facts).options
 
 
-def short(number: str, digits: str) -> str:
-    """Return a number of a table, which is not negative."""
-    shown = "–" if number == "n/a" else format(float(number), digits)
-    return shown.removeprefix("0") if shown.startswith("0.") else shown
+class Result(NamedTuple):
+    """What a method makes of the scans: quartiles, the same with other scans, and W1 of repeats."""
+
+    cells: np.ndarray
+    others: np.ndarray
+    repeats: list[float]
+
+
+def normalised(known: dict[str, Known], options: Options, *, maps: bool = False) -> Result:
+    """Normalise all scans, by the code of any study."""
+    scans = [Subject("", site=one.site, name=name) for name, one in known.items()]
+    study = Study(Path(), scans, replace(options, scale="standard"))
+    models = {
+        name: one.model if maps else replace(one.model, tissues=None) for name, one in known.items()
+    }
+
+    def cells(of: Sequence[Subject], made_from: Sequence[Subject]) -> np.ndarray:
+        goals = make_references(study, made_from, models).goals
+        found = []
+        for scan in of:
+            goal = study.mode.goal_of(goals, scan.site)
+            found.append(goal.solve(models[scan.name]).imap(known[scan.name].judged))
+        return np.array(found).reshape(len(of), 9)
+
+    of_site: dict[str | None, int] = {}
+    fold = np.empty(len(scans), int)
+    for place in np.random.default_rng(1).permutation(len(scans)):
+        site = scans[place].site
+        fold[place] = of_site[site] = (of_site.get(site, -1) + 1) % FOLDS
+    others = np.empty((len(scans), 9))
+    for k in range(FOLDS):
+        kept = [scan for scan, own in zip(scans, fold, strict=True) if own != k]
+        left = [scan for scan, own in zip(scans, fold, strict=True) if own == k]
+        others[fold == k] = cells(left, kept)
+
+    goals = make_references(study, scans, models).goals
+    pairs = []
+    for scan in scans:
+        goal = study.mode.goal_of(goals, scan.site)
+        ends = [goal.solve(model).imap(raw) for model, raw in known[scan.name].repeats]
+        if ends:
+            pairs.append([np.abs(ends[k] - ends[k + 1]).mean() for k in (0, 2)])
+    return Result(cells(scans, scans), others, np.mean(pairs, axis=0).tolist() if pairs else [])
+
+
+def mean_sd(cells: np.ndarray) -> float:
+    """Return the standard deviation over scans, averaged over tissues and quartiles."""
+    return float(cells.std(axis=0, ddof=1).mean())
+
+
+def interval(measure: Callable[[np.ndarray], float], sites: np.ndarray, digits: int) -> str:
+    """Return a positive measure of some scans, given by their places, with its interval."""
+    places = np.arange(sites.size)
+    each = [measure(places), *(measure(np.delete(places, k)) for k in places)]
+    found = np.exp(jackknife(np.log(each), sites.tolist()))
+    value, low, high = (f"{part:.{digits}f}".removeprefix("0") for part in found)
+    return f"{value} ({low}–{high})"
+
+
+def row(*cells: str) -> None:
+    """Print a row of a table."""
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def tables(results: dict[str, Result], sites: np.ndarray, age: np.ndarray) -> None:
+    """Print what methods make of the scans."""
+
+    def ratio(one: np.ndarray, other: np.ndarray) -> Callable[[np.ndarray], float]:
+        return lambda places: mean_sd(one[places]) / mean_sd(other[places])
+
+    nyul = results["nyul"]
+    print("\n| method | CSF | GM | WM | all nine | ÷ Nyúl's | other scans | halves | noise |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for name, (cells, others, repeats) in results.items():
+        sd = cells.std(axis=0, ddof=1).reshape(3, 3).mean(axis=1)
+        row(
+            name,
+            *(f"{one:.3f}" for one in sd),
+            interval(lambda places, cells=cells: mean_sd(cells[places]), sites, 3),
+            "–" if cells is nyul.cells else interval(ratio(cells, nyul.cells), sites, 2),
+            "–" if cells is nyul.cells else interval(ratio(others, nyul.others), sites, 2),
+            *([f"{one:.4f}" for one in repeats] or ["–", "–"]),
+        )
+    names = np.unique(sites)
+    print(f"\n| ÷ Nyúl's | {' | '.join(names)} | least of nine cells | largest |")
+    print(f"|---|{'--:|' * (len(names) + 2)}")
+    for name, (cells, _, _) in results.items():
+        if cells is nyul.cells:
+            continue
+        parts = [np.flatnonzero(sites == site) for site in names]
+        within = [interval(ratio(cells[own], nyul.cells[own]), sites[own], 2) for own in parts]
+        each = cells.std(axis=0) / nyul.cells.std(axis=0)
+        row(name, *within, f"{each.min():.2f}", f"{each.max():.2f}")
+    print("\n| age | CSF | GM | WM |\n|---|--:|--:|--:|")
+    for name, (cells, _, _) in results.items():
+        effects = [covariate_effect(median, age, sites.tolist()) for median in cells[:, 1::3].T]
+        row(name, *(f"{e[2]:.2f} ({e[3]:.2f} to {e[4]:.2f})" for e in effects))
+
+
+def table_of_people(results: dict[str, Result], sites: np.ndarray, age: np.ndarray) -> None:
+    """Print what depends on how much people are expected to differ."""
+    nyul, names = results["nyul"].cells, np.unique(sites)
+    heads = ["÷ Nyúl's", *names, *(f"age–{one}" for one in TISSUES)]
+    print(f"\n| people | {' | '.join(heads)} |\n|---|{'--:|' * len(heads)}")
+    for name, (cells, _, _) in results.items():
+        parts = [slice(None), *(sites == site for site in names)]
+        ratios = [mean_sd(cells[own]) / mean_sd(nyul[own]) for own in parts]
+        ages = [covariate_effect(one, age, sites.tolist()).correlation for one in cells[:, 1::3].T]
+        if cells is not nyul:
+            row(name, *(f"{one:.2f}" for one in (*ratios, *ages)))
+
+
+def main() -> None:
+    """Run."""
+    cohort = Path(sys.argv[1])
+    for prepared in [None, *map(Path, sys.argv[2:3])]:
+        known = scans(cohort, prepared)
+        methods = {
+            "affine": Options(method="affine"),
+            "nyul": NYUL,
+            "paper": settings(known, preset="paper"),
+            "site": settings(known, options={"mode": "site"}),
+            "auto": settings(known),
+        }
+        results = {label: normalised(known, chosen) for label, chosen in methods.items()}
+        if prepared:
+            with_maps = settings(known, maps=True)
+            results["auto, with maps"] = normalised(known, with_maps, maps=True)
+        print(f"\n{'prepared' if prepared else 'with the masks of the cohort'}: {len(known)} scans")
+        sites = np.array([one.site for one in known.values()])
+        age = np.array([one.age for one in known.values()])
+        tables(results, sites, age)
+        usual, others = tissues.USUAL, {"nyul": results["nyul"], "as here": results["auto"]}
+        for label, people in {
+            "half": usual / 2,
+            "twice": usual * 2,
+            "round": np.trace(usual) / 2 * (np.eye(3) - 1 / 3),
+        }.items():
+            with mock.patch.object(tissues, "USUAL", people):
+                others[label] = normalised(known, settings(known))
+        table_of_people(others, sites, age)
 
 
 if __name__ == "__main__":

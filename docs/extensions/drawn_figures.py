@@ -6,7 +6,7 @@ name its script in `SCRIPTS`, and give the script a dictionary `DRAWN` of functi
 bytes of figures, by their file names. Keep them cheap (a second or two), and free of chance.
 
 The other figures need real scans, minutes or a browser: they are only stored, and drawn by
-``experiments/draw_readme.py``, ``draw_tutorial.py`` and ``study.py``.
+``experiments/draw_readme.py`` and ``draw_tutorial.py``.
 """
 
 import re
