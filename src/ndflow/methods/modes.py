@@ -19,14 +19,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndflow.density import GaussianMixture
-from ndflow.density.mixture import stack
+from ndflow.density import GaussianMixture, fit
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, Solution, method_of
-from ndflow.methods.ndflow import carried, chosen_density, solve_together, target_rule
+from ndflow.methods.ndflow import (
+    between_quantiles,
+    carried,
+    chosen_density,
+    solve_together,
+    target_rule,
+)
 from ndflow.options import Options
-from ndflow.population import Tissues, pushforward
+from ndflow.population import Tissues
+from ndflow.population.averaging import Pushforward, mean_density, pushforward
 from ndflow.population.proportions import OF_ANY, Variation
+from ndflow.population.travelling import Seen
 from ndflow.population.visits import lines_of_visits, pooled_quantiles
 from ndflow.transport import Affine, Chain, align
 from ndflow.values import FloatArray
@@ -54,6 +61,18 @@ class SiteMap:
         plain = replace(options, proportions="average")
         return cls(site, method_of(plain).solve(site, DensityModel(reference.mixture), plain))
 
+    @classmethod
+    def of_travellers(cls, reference: DensityModel, site: DensityModel, seen: Seen) -> SiteMap:
+        """Return the map from a site's reference by what is known about its travellers."""
+        units = align(reference.mixture).inverse()
+        imap = between_quantiles(seen.there, units(seen.shared))
+        message = "carried travelling people to what they are at all sites"
+        return cls(site, Solution(imap, align(site.mixture, reference.mixture), message))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what results depend on, for fingerprints."""
+        return {**self.reference.to_dict(), "map": self.solution.imap.to_dict()}
+
 
 class Visit(NamedTuple):
     """One of several scans of a person.
@@ -69,8 +88,7 @@ class Visit(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Return what results depend on, for fingerprints."""
-        site = None if self.site is None else self.site.reference.to_dict()
-        return {**self.scan.to_dict(), "site": site}
+        return {**self.scan.to_dict(), "site": self.site and self.site.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -126,13 +144,12 @@ class Goal:
             seen = pooled_quantiles([way(one.scan.distribution) for one, way in pairs])
             person = replace(scan, quantiles=seen, variation=self.variation)
             return carried(person, self.reference)
-        densities = [self._after(one.scan, way) for one, way in zip(visits, ways, strict=True)]
         tissues = [one.scan.tissues for one in visits]
         shares = [own.proportions for own in tissues if isinstance(own, Tissues)]
         own = scan.tissues
         if isinstance(own, Tissues):
             own = replace(own, proportions=np.mean(shares, axis=0))
-        person = DensityModel(stack(densities), tissues=own)
+        person = DensityModel(self._after(visits, ways), tissues=own)
         return method_of(self.options).solve(person, self.reference, self.options)
 
     def on_the_way(self, scan: DensityModel) -> DensityModel:
@@ -157,13 +174,19 @@ class Goal:
             return None
         return chosen_density(solution.target, self.reference)
 
-    def _after(self, scan: DensityModel, through_site: Chain) -> GaussianMixture:
-        """Return the density of a scan after its line and the map of its site."""
-        line = through_site.maps[0]
-        if len(through_site.maps) == 1 and isinstance(line, Affine):
-            return scan.mixture.transformed(line.matrix, line.offset)
-        units = align(self.reference.mixture)  # the bins need a space of unit variance
-        moved = pushforward(scan.mixture, Chain((through_site, units)))
+    def _after(self, visits: Sequence[Visit], ways: Sequence[Chain]) -> GaussianMixture:
+        """Return the mean density of the visits of a person once they have gone these ways."""
+        # the bins need a space of unit variance
+        units = _SAME if self.site is None else align(self.reference.mixture)
+        maps = [Chain((way, units)) for way in ways]
+        exact = [
+            Pushforward(one.scan.mixture, imap) for one, imap in zip(visits, maps, strict=True)
+        ]
+        if len(exact) == 1:
+            moved = pushforward(exact[0].mixture, exact[0].imap)
+        else:
+            bins = mean_density([(one, 1 / len(exact)) for one in exact])
+            moved = fit(bins, effective_count=self.options.effective_count).mixture
         back = units.inverse()
         return moved.transformed(back.matrix, back.offset)
 
@@ -171,7 +194,7 @@ class Goal:
         """Return what results depend on, for fingerprints."""
         return {
             "reference": self.reference.to_dict(),
-            "site": None if self.site is None else self.site.reference.to_dict(),
+            "site": self.site and self.site.to_dict(),
             **({"further": True} if self.further else {}),
             "variation": self.variation.to_dict(),
             **({"visits": [one.to_dict() for one in self.visits]} if self.visits else {}),

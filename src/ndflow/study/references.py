@@ -15,6 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.files.model_files import not_ours, read_model
@@ -31,6 +33,7 @@ from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap, Visit
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.population.proportions import OF_ANY, OF_SITE, Trust, trust, variation_of
+from ndflow.population.travelling import Seen, travellers_by_site
 from ndflow.study import weights as weighting
 from ndflow.study.checks import site_doubts
 from ndflow.study.plan import PROVENANCE, Study, reference_name
@@ -44,8 +47,8 @@ from ndflow.subject.doubts import density_distance, reference_doubts
 from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel, StudyRecord, densities_in
 from ndflow.subject.target import Target, check_units, in_units, is_builtin
 from ndflow.subject.voxels import error_about
-from ndflow.transport import Chain, IntensityMap
-from ndflow.values import Doubt, listed
+from ndflow.transport import Chain, IntensityMap, align
+from ndflow.values import Doubt, FloatArray, listed
 
 ALL_SCANS = "all scans"
 _OWN = "the reference of these scans"
@@ -125,6 +128,7 @@ def compare_scans(
         densities=[(scan.name, scan.site, fits[scan.name].fingerprint) for scan in scans],
         settings={**study.settings, "channels": study.channels},
         covariates={name: [scan.covariates.get(name) for scan in scans] for name in names},
+        people=[scan.person for scan in scans] if names == weighting.PEOPLE else None,
         preset=None if study.preset is None else study.preset.to_dict(),
     )
     known: dict[str, Reference] = {}
@@ -142,7 +146,9 @@ def compare_scans(
     models = {name: fit.model for name, fit in fits.items()}
     made = make_references(study, scans, models, known=known)
     few, more = reference_doubts(made.common.scans), tuple[Doubt, ...]()
-    if names:
+    if names == weighting.PEOPLE:
+        more = weighting.traveller_doubts(weighting.travellers(made.study, scans))
+    elif names:
         more = weighting.balance_doubts(made.weights, scans, names)
     elif made.study.mode.by_site and study.given is None:
         name, ages = weighting.ages_by_site(scans)
@@ -162,14 +168,12 @@ def compare_scans(
 def visits_of(study: Study, scans: Sequence[Subject]) -> dict[str, list[Subject]]:
     """Return the scans of a person that share a map, in order, by the name of each of them.
 
-    Those are the scans at one site. Maps of sites are not exact, so that scans of several sites are
-    matched apart, if the match can tell people from scanners.
+    Without maps of sites, those are the scans at one site.
     """
-    if study.options.visits == "apart" or not study.method.matches_densities:
+    together = study.options.visits == "together" and study.method.matches_densities
+    if not together or len(study.channels) > 1:
         return {}
-    if len(study.channels) > 1:
-        return {}
-    across = study.mode.by_site and not study.target_rule.needs_tissue_model
+    across = study.mode.by_site
     people: dict[tuple[str, str | None], list[Subject]] = {}
     for scan in sorted(scans, key=lambda scan: scan.name):
         if scan.person is not None:
@@ -198,6 +202,7 @@ def goal_of(
     among = [(study.mode.goal_of(goals, one.site), models[one.name]) for one in own]
     return replace(
         goal,
+        variation=among[0][0].variation if among else goal.variation,
         visits=tuple(Visit(model, one.site) for one, model in among),
         place=[one.name for one in own].index(scan.name) if own else 0,
     )
@@ -244,9 +249,13 @@ def make_references(
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
     weights = weighting.scan_weights(study, ordered)
+    travelled = weighting.travellers(study, ordered) if ordered else {}
+    if travelled and not nested:
+        weighting.check_connected(study, travelled)
 
     def average(site: str | None) -> Reference:
         some = [scan for scan in ordered if site in (None, scan.site)]
+        some = [scan for scan in some if site and scan.person in travelled] or some
         return known.get(reference_name(site)) or build_reference(
             [replace(models[scan.name], tissues=None) for scan in some],
             study.method,
@@ -282,7 +291,13 @@ def make_references(
         if given and study.mode.by_site and not nested:
             some = [models[scan.name].mixture for scan in ordered if scan.site == site]
             unlike += _scanner_doubts(site, given[0], average(site).mixture, some)
-    common, ways = _with_tissues(study, ordered, models, common, sites, weights, one_labeller)
+    seen = travellers_by_site(
+        {
+            person: {site: _mean_quantiles(own, models) for site, own in by_site.items()}
+            for person, by_site in travelled.items()
+        }
+    )
+    common, ways = _with_tissues(study, ordered, models, common, sites, weights, one_labeller, seen)
     goal = in_units(_target(study, common), study.options)
     check_units(study.options, name=_OWN, model=goal)
     goals = _with_variation(study, study.mode.goals(goal, ways, study.options), ordered, models)
@@ -326,6 +341,7 @@ def _with_tissues(
     sites: Mapping[str, Reference],
     weights: ScanWeights,
     one_labeller: bool,
+    seen: Mapping[str, Seen],
 ) -> tuple[Reference, dict[str, SiteMap]]:
     """Return the common reference with tissues, if these are needed, and the maps of sites to it.
 
@@ -334,7 +350,7 @@ def _with_tissues(
     a difference of people. Tissues that an earlier run found in the same way are kept.
     """
     rule, scans = study.target_rule, weights.weighted(scans)
-    ways = _site_maps(study, sites, _plain_target(study, common))
+    ways = _site_maps(study, sites, _plain_target(study, common), seen)
     if study.given is not None or not rule.needs_tissue_model:
         return common, ways
     mapped = any(isinstance(models[scan.name].tissues, Tissues) for scan in scans)
@@ -368,15 +384,29 @@ def _with_variation(
     return found
 
 
-def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> dict[str, SiteMap]:
-    """Return the maps from the references of sites to the common one, if the study goes by site."""
+def _site_maps(
+    study: Study, sites: Mapping[str, Reference], common: Target, seen: Mapping[str, Seen]
+) -> dict[str, SiteMap]:
+    """Return the maps from the references of sites to the common one, if the study goes by site.
+
+    Those of sites where people were seen who travelled are known from these alone.
+    """
     if not study.mode.by_site:
         return {}
-    goal = in_units(common, study.options)
-    return {
-        site: SiteMap.to(goal, DensityModel(own.mixture), study.options)
-        for site, own in sites.items()
-    }
+    goal, found = in_units(common, study.options), dict[str, SiteMap]()
+    for site, own in sites.items():
+        model = DensityModel(own.mixture)
+        if site in seen:
+            found[site] = SiteMap.of_travellers(goal, model, seen[site])
+        else:
+            found[site] = SiteMap.to(goal, model, study.options)
+    return found
+
+
+def _mean_quantiles(scans: Sequence[Subject], models: Models) -> FloatArray:
+    """Return the mean of the quantiles of some scans, z-scored."""
+    known = [models[scan.name] for scan in scans]
+    return np.asarray(np.mean([align(one.mixture)(one.distribution) for one in known], axis=0))
 
 
 def reference_files(references: References) -> dict[str, bytes]:
