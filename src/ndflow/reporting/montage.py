@@ -113,8 +113,9 @@ def masks_of_sites(scans: Sequence[ScanSummary], max_bytes: int) -> Picture | No
             break
     if not shown:
         return None
-    text = f"The mask of a typical scan of {'each site' if len(shown) > 1 else 'the study'}"
-    return Picture(svg(masks_figure(shown)), f"{text}: {listed(list(shown))}", f"{text}.")
+    text, scale = "The outline of the mask on a typical scan of ", ", all to one scale"
+    text, scale = (f"{text}each site", scale) if len(shown) > 1 else (f"{text}the study", "")
+    return Picture(svg(masks_figure(shown)), f"{text}: {listed(list(shown))}", f"{text}{scale}.")
 
 
 def _middle(

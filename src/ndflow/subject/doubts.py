@@ -38,6 +38,7 @@ from ndflow.transport import IntensityMap, Tabulated
 from ndflow.values import Doubt, FloatArray, plural
 
 OTHER_CONTRAST = "other contrast"
+RISE = "A voxel in the middle of the brain is brighter than one of its rim in"
 
 _SCANS = 5  # the fewest of a reference
 _MISFIT = 0.03  # Kolmogorov–Smirnov distance of a mixture from the histogram
@@ -117,9 +118,12 @@ def image_doubts(
     if shown := other_by_name(path, channel):
         text = f"By its name, it is a {shown} image, but {channel} is expected."
         return (Doubt(OTHER_CONTRAST, text, "look at the image, and correct the list or the name"),)
-    return _other_contrast(mask, channel) or (
-        () if mixture is None or reference is None else _unlike_reference(mixture, reference)
-    )
+    rise = mask.rise if mask and (mask.volume or 0) >= JUDGED else None
+    if contrast_called(channel) == T1W and rise is not None and rise < T1W_LEAST:
+        text = f"{RISE} {rise:.0%} of all pairs, in T1w images in about {T1W_RISE:.0%}."
+        hint = "look at the image: is it T1w, and not inverted?"
+        return (Doubt(OTHER_CONTRAST, text, hint),)
+    return () if mixture is None or reference is None else _unlike_reference(mixture, reference)
 
 
 def expected(own: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -131,22 +135,6 @@ def expected(own: Sequence[str], wanted: Sequence[str]) -> list[str]:
     """
     pairs = zip(own, wanted, strict=True)
     return [called if shown == ANY_CHANNEL else shown for called, shown in pairs]
-
-
-def _other_contrast(mask: MaskFigures | None, channel: str) -> tuple[Doubt, ...]:
-    """Return a doubt about an image that should be T1w, if its brain is no brighter within."""
-    if contrast_called(channel) != T1W or mask is None or (mask.volume or 0) < JUDGED:
-        return ()
-    if mask.rise is None or mask.rise >= T1W_LEAST:
-        return ()
-    text = f"{rise_of(mask.rise)}, in T1w images in about {T1W_RISE:.0%}."
-    return (Doubt(OTHER_CONTRAST, text, "look at the image: is it T1w, and not inverted?"),)
-
-
-def rise_of(share: float) -> str:
-    """Return in words what `MaskFigures.rise` is."""
-    words = "A voxel in the middle of the brain is brighter than one of its rim"
-    return f"{words} in {share:.0%} of all pairs"
 
 
 def _has_made(record: Path, image: Path) -> bool:
