@@ -264,18 +264,18 @@ def masks_figure(sites: Mapping[str, Sequence[MaskSlice]]) -> Figure:
     rows = [*zip(*sites.values(), strict=True)]
     sizes = np.array([[np.multiply(s.inside.shape, s.spacing) for s in row] for row in rows])
     wide, high = sizes[..., 0].max(), sizes[..., 1].max(axis=1)
-    height = _PANEL * high.sum() / wide + 0.25
-    with style.new_figure(max(_PANEL * len(sites), 3.0), height) as figure:
+    size = max(_PANEL * len(sites), 3.0), _PANEL * high.sum() / wide + 0.25
+    with style.new_figure(*size) as figure:
         grid = figure.subplots(len(rows), len(sites), squeeze=False, height_ratios=high)
         for axes, site in zip(grid[0], sites, strict=True):
             axes.set_title(style.label(site, 18))
-        for axes, (row, column) in zip(grid.flat, np.ndindex(grid.shape), strict=True):
-            one, (right, up), half = rows[row][column], sizes[row, column] / 2, high[row] / 2
+        for (row, column), axes in np.ndenumerate(grid):
+            one, (right, up) = rows[row][column], sizes[row, column] / 2
             low, top = np.percentile(one.values[one.inside], _SHOWN).tolist()
             top = low + _BRIGHTER * max(top - low, 1e-9)
             place = {"origin": "lower", "extent": (-right, right, -up, up)}
             axes.imshow(one.values.T, "gray", vmin=low, vmax=top, **place)
             axes.contour(one.inside.T, [0.5], colors=style.SECOND, linewidths=0.7, **place)
-            axes.set(xlim=(-wide / 2, wide / 2), ylim=(-half, half))
+            axes.set(xlim=(-wide / 2, wide / 2), ylim=(-high[row] / 2, high[row] / 2))
             axes.set_axis_off()
     return figure

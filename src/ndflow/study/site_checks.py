@@ -323,7 +323,9 @@ def odd_scans(
         sites = _by_site(scans).values()
         enough = [own for own in sites if len(own) >= FEWEST]
         for some in [scans] * (len(enough) < len(sites)) + enough:
-            among |= _among([scan.name for scan in some], models)
+            names = [scan.name for scan in some]
+            odd = unlike_others([models[name].mixture for name in names])
+            among |= dict(zip(names, odd, strict=True)) | _masks(names, models)
     found = {}
     for scan in scans:
         own, shown = models[scan.name], expected(scan.channels, channels or scan.channels)
@@ -332,13 +334,6 @@ def odd_scans(
         about = map(image_doubts, images, shown, densities, ends, [mask] * len(ends))
         found[scan.name] = sum(about, ()) or among.get(scan.name, ())
     return {name: own for name, own in found.items() if own}
-
-
-def _among(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
-    """Return what is doubtful about scans that should be alike: their masks, or their densities."""
-    masks = _masks(names, models)
-    odd = unlike_others([models[name].mixture for name in names])
-    return {name: masks.get(name) or own for name, own in zip(names, odd, strict=True)}
 
 
 def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:

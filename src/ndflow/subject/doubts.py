@@ -123,7 +123,9 @@ def image_doubts(
         text = f"{RISE} {rise:.0%} of all pairs, in T1w images in about {T1W_RISE:.0%}."
         hint = "look at the image: is it T1w, and not inverted?"
         return (Doubt(OTHER_CONTRAST, text, hint),)
-    return () if mixture is None or reference is None else _unlike_reference(mixture, reference)
+    apart = density_distance(mixture, reference) if mixture and reference else 0.0
+    text = f"Z-scored, it is {apart:.2f} sd from the reference; other scanners explain about 0.2."
+    return (Doubt(UNLIKE[0], text, _HINT),) if apart > _UNLIKE else ()
 
 
 def expected(own: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -259,9 +261,7 @@ def range_doubts(saved: MapRecord, voxels: Voxels, *, masked: bool) -> list[tupl
             low, high = marginal(mixture, place).quantile(_OWN_RANGE).tolist()
         elif isinstance(saved.map, Tabulated):
             low, high = saved.map.knots[[0, -1]].tolist()
-        above, below = (
-            float(one.sum()) / max(1, one.size) for one in (values > high, values < low)
-        )
+        above, below = np.sum([values > high, values < low], axis=1) / max(1, values.size)
         beyond = above + (below if masked or below > _AROUND else 0)
         text = f"{beyond:.0%} of the voxels are beyond the range of the scan that the map was made "
         text += f"from ({low:.4g} to {high:.4g}), where the map is a guess."
@@ -344,15 +344,6 @@ def density_distance(one: GaussianMixture, other: GaussianMixture) -> float:
     True
     """
     return float(np.abs(one.aligned_quantiles - other.aligned_quantiles).mean())
-
-
-def _unlike_reference(mixture: GaussianMixture, reference: GaussianMixture) -> tuple[Doubt, ...]:
-    """Return a doubt about a scan whose density is too far from that of a reference."""
-    apart = density_distance(mixture, reference)
-    if apart <= _UNLIKE:
-        return ()
-    text = f"Z-scored, it is {apart:.2f} sd from the reference; other scanners explain about 0.2."
-    return (Doubt(UNLIKE[0], text, _HINT),)
 
 
 def unlike_others(mixtures: Sequence[GaussianMixture]) -> list[tuple[Doubt, ...]]:
