@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import multimode
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -136,7 +137,7 @@ def compare_scans(
     if study.partial:  # whose reference was given: each scan by itself, whatever others are there
         made, odd = make_references(study, [], {}), dict[str, tuple[Doubt, ...]]()
         for scan in scans:
-            odd |= odd_scans([scan], fits, made.common.mixture, made.common.channel_names)
+            odd |= odd_scans([scan], fits, made.common.mixture, _shown(made.common, scans))
         progress.step("references", Outcome("references", None))
         return made._replace(scans=scans, fits=fits, odd=odd, visits=visits_of(study, scans))
     models = {name: fit.model for name, fit in fits.items()}
@@ -153,7 +154,7 @@ def compare_scans(
         of_study=(*of_sites, *listing_doubts(study), *few, *made.of_study, *more),
         scans=scans,
         fits=fits,
-        odd=odd_scans(scans, fits, made.common.mixture, made.common.channel_names),
+        odd=odd_scans(scans, fits, made.common.mixture, _shown(made.common, scans)),
         made_from=made_from,
         visits=visits_of(made.study, scans),
     )
@@ -477,10 +478,16 @@ def settled(
     return replace(study, options=options, preset=preset)
 
 
+def _shown(common: Reference, scans: Sequence[Subject]) -> Sequence[str]:
+    """Return what images show: what the reference does or, if it does not say, most names."""
+    usual = multimode(contrast_in_name(scan.path) for scan in scans)
+    known = common.channel_names != (ANY_CHANNEL,) or len(usual) != 1
+    return common.channel_names if known else (usual[0] or ANY_CHANNEL,)
+
+
 def _shows_t1w(common: Reference, scans: Sequence[Subject]) -> bool:
     """Tell whether images are known to be T1w, those of the first of several channels."""
-    named = all(contrast_in_name(scan.path) == T1W for scan in scans)
-    return named or contrast_called(common.channel_names[0]) == T1W
+    return contrast_called(_shown(common, scans)[0]) == T1W
 
 
 def _contrast(study: Study) -> str:

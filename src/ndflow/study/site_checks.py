@@ -9,7 +9,7 @@ some for T1w images only. What is found first explains the rest, so it is all th
 A mask that is too wide or too small shows in the rim of the brain in two ways, in its brightness
 and in its ranks. The brightness also depends on the contrast of the scanner. The ranks do not, but
 depend less on the mask. So both must be off: from other sites and, in T1w, from T1w images in
-general.
+general, which show which of two sites is wrong. Two of three that are wrong alike are the usual.
 
 Tissue maps are compared with the images: by the order of the mean intensities of CSF, GM and WM,
 and by how far these lie apart, which shows that maps are flipped, moved, or those of other people.
@@ -79,7 +79,7 @@ _RANKS, _BRIGHTNESS = 0.035, 0.055  # units of how much `rise` and `rim` of site
 _BOTH = 0.7  # of these units, the least of both, from other sites and from T1w images
 _TIGHT, _LOOSE = 2.0, 3.0  # their sum; the latter since some tools include all CSF
 _T1W = {"rise": T1W_RISE, "rim": 0.62}  # of T1w brains
-_BRAIN = {"volume": 1350.0}  # ml
+_BRAIN = {"volume": 1350.0}  # ml, with CSF
 _BONE = 0.92  # more `rise` than brains have in any contrast
 _ROOMY = 1600.0  # ml: a site alone whose masks hold so much lacks no rim
 _SHADED, _MORE_SHADED = 0.09, 0.045  # `shading` in T1w; in others, by how much more than elsewhere
