@@ -101,11 +101,11 @@ def conclude(
     page : what became of the report.
     again : what to do next, if that is known.
     """
-    if not page.path:
-        warn_of_scans(summary.doubts_of, summary.done, verbosity)
     for doubt in summary.of_study:
         if doubt not in listing_doubts(study):  # which were printed before any work
             verbosity.warn(str(doubt))
+    if not page.path:
+        warn_of_scans(summary.doubts_of, summary.done, verbosity)
     failed = len(summary.failures)
     if failed:
         count = f"{failed} of {plural(len(study.scans), 'scan')}"

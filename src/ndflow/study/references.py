@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import multimode
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -27,7 +28,6 @@ from ndflow.image.subject import (
     Subject,
     contrast_called,
     contrast_in_name,
-    is_other_contrast,
 )
 from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap, Visit
@@ -140,7 +140,9 @@ def compare_scans(
     if study.partial:  # whose reference was given: each scan by itself, whatever others are there
         made, odd = make_references(study, [], {}), dict[str, tuple[Doubt, ...]]()
         for scan in scans:
-            odd |= odd_scans([scan], fits, made.common.mixture, made.common.channel_names)
+            odd |= odd_scans(
+                [scan], fits, made.common.mixture, _shown(made.common.channel_names, scans)
+            )
         progress.step("references", Outcome("references", None))
         return made._replace(scans=scans, fits=fits, odd=odd, visits=visits_of(study, scans))
     models = {name: fit.model for name, fit in fits.items()}
@@ -159,7 +161,7 @@ def compare_scans(
         of_study=(*of_sites, *listing_doubts(study), *few, *made.of_study, *more),
         scans=scans,
         fits=fits,
-        odd=odd_scans(scans, fits, made.common.mixture, made.common.channel_names),
+        odd=odd_scans(scans, fits, made.common.mixture, _shown(made.common.channel_names, scans)),
         made_from=made_from,
         visits=visits_of(made.study, scans),
     )
@@ -499,7 +501,7 @@ def settled(
         sum(scan.tissues.complete for scan in study.scans),
         None if given is None else presets.TargetFacts.of_reference(given),
         one_labeller,
-        presets.can_split(components, _contrast(study)),
+        presets.can_split(components, _shown((study.channel,), study.scans)[0]),
         len(study.channels),
         study.dataset and given is not None,
     )
@@ -507,15 +509,13 @@ def settled(
     return replace(study, options=options, preset=preset)
 
 
+def _shown(said: Sequence[str], scans: Sequence[Subject]) -> Sequence[str]:
+    """Return what images show: as it was said or, where it was not, as most of their names say."""
+    usual = multimode(contrast_in_name(scan.path) for scan in scans)
+    by_name = tuple(said) == (ANY_CHANNEL,) and len(usual) == 1
+    return (usual[0] or ANY_CHANNEL,) if by_name else said
+
+
 def _shows_t1w(common: Reference, scans: Sequence[Subject]) -> bool:
     """Tell whether images are known to be T1w, those of the first of several channels."""
-    named = all(contrast_in_name(scan.path) == T1W for scan in scans)
-    return named or contrast_called(common.channel_names[0]) == T1W
-
-
-def _contrast(study: Study) -> str:
-    """Return what the images show: as it was said or, where it was not, by their names."""
-    if study.channels != (ANY_CHANNEL,):
-        return study.channel
-    named = (contrast_in_name(scan.path) for scan in study.scans)
-    return next((one for one in named if one and is_other_contrast(one)), study.channel)
+    return contrast_called(_shown(common.channel_names, scans)[0]) == T1W
