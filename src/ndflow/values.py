@@ -99,7 +99,7 @@ class Value(Record):
         name = data.get("type")
         kind = Value._kinds.get(name) if isinstance(name, str) else None
         if kind is None or not dataclasses.is_dataclass(kind) or not issubclass(kind, cls):
-            raise InvalidValueError(f"expected a {cls.__name__}, got {short(name)}; check the file")
+            raise InvalidValueError(f"its type must be {cls.__name__}, not {short(name)}")
         unknown = data.keys() - {"type", *(f.name for f in dataclasses.fields(kind))}
         if unknown:
             raise InvalidValueError(f"a {name} with unknown entries: {', '.join(sorted(unknown))}")
