@@ -448,34 +448,19 @@ class _Place(NamedTuple):
 
 
 _MISNAMED = re.compile(r"(?!sub-[0-9A-Za-z+]+$)(?i:sub|ses|anat)[^.]*")
+_FOLDER = re.compile(r"sub-([0-9A-Za-z+]+)(?:/ses-([0-9A-Za-z+]+))?(/[a-z]+)?")
 
 
 def _places(root: Path, people: Iterable[str], around: Sequence[str] = ()) -> Iterator[_Place]:
     """Yield the folders of participants, and those among the names `around` that may be theirs."""
-    misplaced = [*filter(_MISNAMED.fullmatch, around)]
     yield _Place("", None, ".", around, of_scans=False)
-    for subject in people:
-        visits: list[tuple[str | None, str]] = [(None, f"sub-{subject}")]
-        for session, visit in visits:  # to which those of sessions are added
-            folders, files = _contents(root / visit)
-            yield _Place(subject, session, visit, files, of_scans=False)
-            for name in folders:
-                place = f"{visit}/{name}"
-                if session is None and bids_names.is_labelled(name, "ses-"):
-                    visits.append((name.removeprefix("ses-"), place))
-                elif not (name.isalpha() and name.islower()):
-                    misplaced.append(place)
-                elif name not in _NOT_DATATYPES:
-                    deeper, files = _contents(root / place)
-                    yield _Place(subject, session, place, files)
-                    if deeper and not (root / place).is_symlink():  # maybe to a folder around it
-                        misplaced += [f"{place}/{one}" for one in deeper]
-    for top in misplaced:
-        for folder, folders, files in os.walk(root / top):
-            nested = DESCRIPTION in files or {*_NOT_DATATYPES} & {Path(folder).name}
-            folders[:] = [name for name in sorted(folders) if name[0] != "." and not nested]
-            names = () if nested else sorted(files)
-            yield _Place("", None, os.path.relpath(folder, root), names, of_scans=False)
+    waiting = [*(f"sub-{label}" for label in people), *filter(_MISNAMED.fullmatch, around)]
+    for place in waiting:  # to which the folders in it are added
+        (folders, files), found = _contents(root / place), _FOLDER.fullmatch(place)
+        subject, session, datatype = found.groups() if found else ("", None, None)
+        yield _Place(subject, session, place, files, of_scans=datatype is not None)
+        if (found and not datatype) or not (root / place).is_symlink():  # maybe to one around it
+            waiting += [f"{place}/{name}" for name in folders if name not in _NOT_DATATYPES]
 
 
 def _labelled(names: Iterable[str], prefix: str) -> list[str]:
