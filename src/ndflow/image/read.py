@@ -283,10 +283,8 @@ def _whole_header(path: str, header: Header, before: bytes, after: bytes) -> Hea
     if after.strip(b"\0") if not is_mgh else not _is_mgh_end(after):
         cause = "holds more than the voxels that its header describes"
         raise FileError(path, cause, "its header is damaged, or belongs to another file")
-    at = 4
-    while (
-        not is_mgh and before[:1].strip(b"\0") and len(before) - at >= 16
-    ):  # the first byte: whether there are
+    at = 4  # after four bytes of which the first says whether there are any
+    while not is_mgh and before[:1].strip(b"\0") and len(before) - at >= 16:
         size, code = struct.unpack_from(header.endianness + "2i", before, at)
         if not 8 <= size <= len(before) - at:
             raise FileError(path, f"a header extension of {size} bytes", _DAMAGED)

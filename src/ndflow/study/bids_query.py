@@ -207,14 +207,10 @@ def _listing(
         cause = f"no mask for {len(unmasked)} of {len(whole)} scans, such as {unmasked[0]}"
         hint = "add --mask brain, or --mask auto, to find them"
         raise FileError(next(iter(dataset.derivatives.values())), cause, hint)
-    subjects, unused = [], set()
-    for one in whole:
-        ours = {name for name in one.covariates if name.lower() in taken}
-        unused |= ours
-        kept = {name: cell for name, cell in one.covariates.items() if name not in ours}
-        subjects.append(replace(one, covariates=kept))
+    unused = {name for one in whole for name in one.covariates if name.lower() in taken}
+    kept = [{k: cell for k, cell in one.covariates.items() if k not in unused} for one in whole]
     return Listing(
-        subjects,
+        [replace(one, covariates=more) for one, more in zip(whole, kept, strict=True)],
         dataset.path,
         dataset.root,
         str(dataset.people) if os.path.lexists(dataset.people) else None,
@@ -565,14 +561,13 @@ class _Participants:
 
     def _spell_alike(self, known: Iterable[str]) -> list[str]:
         """Give rows the labels of folders that differ only in case and in zeros before numbers."""
-        alike = defaultdict[str, tuple[list[str], list[str]]](lambda: ([], []))
-        for place, labels in enumerate((self._rows, known)):
-            for label in labels:
-                number = natural(re.sub("^sub[-_]?", "", label.casefold()))[0]
-                alike[str(number)][place].append(label)
-        read = []
-        for (row, *more), (folder, *others) in (pair for pair in alike.values() if all(pair)):
-            if row != folder and not more and not others:
+        alike, read = defaultdict[str, set[str]](set), []
+        for label in (*self._rows, *known):
+            alike[str(natural(re.sub("^sub[-_]?", "", label.casefold()))[0])].add(label)
+        for labels in alike.values():
+            rows, folders = labels & self._rows.keys(), labels.intersection(known)
+            if len(labels) == 2 and len(rows) == len(folders) == 1:
+                (row,), (folder,) = rows, folders
                 self._rows[folder] = self._rows.pop(row)
                 read.append(f"{row} as sub-{folder}")
         cause = f"{self._table}: read {first_of(sorted(read, key=natural), 3)}"
