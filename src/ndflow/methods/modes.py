@@ -5,21 +5,29 @@ is matched to the common one, once; a scan is aligned with its site's reference,
 and unit standard deviation like any other, and then goes through that one map. *Two-level*: what
 comes out of the site's map is matched to the common reference once more, scan by scan, where the
 target may have the tissue proportions of each person.
+
+The visits of one person share what is found for single scans: one map, from the mean of their
+densities. Before the map of its site, each visit has a straight line of its own, in place of
+z-scoring (`ndflow.population.visits`). So what changes between visits is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ndflow.density import GaussianMixture
+from ndflow.density.mixture import stack
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, Solution, method_of
 from ndflow.methods.ndflow import carried, chosen_density, solve_together, target_rule
 from ndflow.options import Options
-from ndflow.population import pushforward
+from ndflow.population import Tissues, pushforward
 from ndflow.population.proportions import OF_ANY, Variation
+from ndflow.population.visits import lines_of_visits, pooled_quantiles
 from ndflow.transport import Affine, Chain, align
 from ndflow.values import FloatArray
 
@@ -47,6 +55,24 @@ class SiteMap:
         return cls(site, method_of(plain).solve(site, DensityModel(reference.mixture), plain))
 
 
+class Visit(NamedTuple):
+    """One of several scans of a person.
+
+    Attributes
+    ----------
+    scan : what is known about it.
+    site : the map of its site, if there is one.
+    """
+
+    scan: DensityModel
+    site: SiteMap | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what results depend on, for fingerprints."""
+        site = None if self.site is None else self.site.reference.to_dict()
+        return {**self.scan.to_dict(), "site": site}
+
+
 @dataclass(frozen=True)
 class Goal:
     """What a scan is brought to.
@@ -58,6 +84,8 @@ class Goal:
     site : the map of the scan's site; None where each scan goes by itself.
     further : whether a scan is matched by itself after the map of its site.
     variation : how the scans that come here differ beside people, where proportions are estimated.
+    visits : the scans of one person, if these share a map.
+    place : of the scan among them.
     """
 
     reference: DensityModel
@@ -65,28 +93,47 @@ class Goal:
     site: SiteMap | None = None
     further: bool = False
     variation: Variation = OF_ANY
+    visits: tuple[Visit, ...] = ()
+    place: int = 0
 
     def solve(self, scan: DensityModel, rows: FloatArray | None = None) -> Solution:
         """Return the map for a scan; of several channels, from the values of its voxels, (n, d)."""
         if rows is not None:
             return solve_together(scan, self.reference, rows, self.options)
         method = method_of(self.options)
-        scan = replace(scan, variation=self.variation)
-        if self.site is None:
-            return method.solve(scan, self.reference, self.options)
-        way = self.site.solution
-        own = align(scan.mixture)
-        aligned: Affine = way.affine  # type: ignore[assignment]  # of one channel
-        whole = Affine(aligned.matrix @ own.matrix, aligned(own.offset))
-        through_site = Chain((own, way.imap))
-        if not self.further:
-            return replace(way, imap=through_site, affine=whole)
+        if self.site is None and not self.visits:
+            return method.solve(
+                replace(scan, variation=self.variation), self.reference, self.options
+            )
+        visits = self.visits or (Visit(scan, self.site),)
+        ways = _ways(visits)
+        whole = align(scan.mixture, self.reference.mixture)
+        if self.site is not None:
+            own = align(scan.mixture)
+            aligned: Affine = self.site.solution.affine  # type: ignore[assignment]  # of one channel
+            whole = Affine(aligned.matrix @ own.matrix, aligned(own.offset))
+            if not self.further:
+                return replace(self.site.solution, imap=ways[self.place], affine=whole)
+        last = self._solve_person(scan, visits, ways)
+        return replace(last, imap=Chain((ways[self.place], last.imap)), affine=whole)
+
+    def _solve_person(
+        self, scan: DensityModel, visits: Sequence[Visit], ways: Sequence[Chain]
+    ) -> Solution:
+        """Return the map that all visits of a person share, once they have gone these ways."""
         if target_rule(self.options).carries_voxels:
-            last = carried(self.on_the_way(scan), self.reference)
-        else:
-            there = DensityModel(self._after(scan, through_site), tissues=scan.tissues)
-            last = method.solve(there, self.reference, self.options)
-        return replace(last, imap=Chain((through_site, last.imap)), affine=whole)
+            pairs = zip(visits, ways, strict=True)
+            seen = pooled_quantiles([way(one.scan.distribution) for one, way in pairs])
+            person = replace(scan, quantiles=seen, variation=self.variation)
+            return carried(person, self.reference)
+        densities = [self._after(one.scan, way) for one, way in zip(visits, ways, strict=True)]
+        tissues = [one.scan.tissues for one in visits]
+        shares = [own.proportions for own in tissues if isinstance(own, Tissues)]
+        own = scan.tissues
+        if isinstance(own, Tissues):
+            own = replace(own, proportions=np.mean(shares, axis=0))
+        person = DensityModel(stack(densities), tissues=own)
+        return method_of(self.options).solve(person, self.reference, self.options)
 
     def on_the_way(self, scan: DensityModel) -> DensityModel:
         """Return a scan after the map of its site, if there is one; only quantiles are moved."""
@@ -111,7 +158,10 @@ class Goal:
         return chosen_density(solution.target, self.reference)
 
     def _after(self, scan: DensityModel, through_site: Chain) -> GaussianMixture:
-        """Return the density of a scan after the map of its site."""
+        """Return the density of a scan after its line and the map of its site."""
+        line = through_site.maps[0]
+        if len(through_site.maps) == 1 and isinstance(line, Affine):
+            return scan.mixture.transformed(line.matrix, line.offset)
         units = align(self.reference.mixture)  # the bins need a space of unit variance
         moved = pushforward(scan.mixture, Chain((through_site, units)))
         back = units.inverse()
@@ -124,7 +174,25 @@ class Goal:
             "site": None if self.site is None else self.site.reference.to_dict(),
             **({"further": True} if self.further else {}),
             "variation": self.variation.to_dict(),
+            **({"visits": [one.to_dict() for one in self.visits]} if self.visits else {}),
         }
+
+
+_SAME = Affine(np.eye(1), np.zeros(1))
+
+
+def _ways(visits: Sequence[Visit]) -> list[Chain]:
+    """Return how the visits of a person come to the space of the reference, or of z-scores."""
+    owns = [align(one.scan.mixture) for one in visits]
+    onward = [() if one.site is None else (one.site.solution.imap,) for one in visits]
+    if len(visits) > 1:
+        z = [own(one.scan.distribution) for own, one in zip(owns, visits, strict=True)]
+        lines = lines_of_visits(z, [Chain((_SAME, *more)) for more in onward])
+        owns = [
+            Affine(line.matrix @ own.matrix, line(own.offset))
+            for line, own in zip(lines, owns, strict=True)
+        ]
+    return [Chain((own, *more)) for own, more in zip(owns, onward, strict=True)]
 
 
 @dataclass(frozen=True)

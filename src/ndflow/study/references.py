@@ -28,7 +28,7 @@ from ndflow.image.subject import (
     is_other_contrast,
 )
 from ndflow.methods.base import DensityModel, build_reference
-from ndflow.methods.modes import Goal, SiteMap
+from ndflow.methods.modes import Goal, SiteMap, Visit
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.population.proportions import OF_ANY, OF_SITE, Trust, trust, variation_of
 from ndflow.study import weights as weighting
@@ -51,6 +51,7 @@ ALL_SCANS = "all scans"
 _OWN = "the reference of these scans"
 
 Models = Mapping[str, DensityModel]  # by the name of the scan
+Visits = Mapping[str, Sequence[Subject]]
 
 
 class References(NamedTuple):
@@ -67,6 +68,7 @@ class References(NamedTuple):
     scans, fits : those that were compared, and their densities, by their names.
     odd : what is doubtful about scans in comparison with others, by their names.
     made_from : the hash of all that the averages depend on.
+    visits : see `visits_of`.
     """
 
     common: Reference
@@ -80,6 +82,7 @@ class References(NamedTuple):
     fits: Mapping[str, ScanModel] = MappingProxyType({})
     odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     made_from: str | None = None
+    visits: Visits = MappingProxyType({})
 
     @property
     def trust(self) -> dict[str, Trust]:
@@ -94,7 +97,8 @@ class References(NamedTuple):
     def step(self, scan: Subject) -> NormaliseStep:
         """Return the last step of a scan, which brings it to its goal."""
         study = replace(self.study, scans=(), raw=None)  # which need not go to every worker
-        goal = study.mode.goal_of(self.goals, scan.site)
+        models = {one.name: self.fits[one.name].model for one in self.visits.get(scan.name, ())}
+        goal = goal_of(study, self.goals, scan, self.visits, models)
         return NormaliseStep(study, goal, self.odd.get(scan.name, ()), self.fits.get(scan.name))
 
 
@@ -134,7 +138,7 @@ def compare_scans(
         for scan in scans:
             odd |= odd_scans([scan], fits, made.common.mixture, made.common.channel_names)
         progress.step("references", Outcome("references", None))
-        return made._replace(scans=scans, fits=fits, odd=odd)
+        return made._replace(scans=scans, fits=fits, odd=odd, visits=visits_of(study, scans))
     models = {name: fit.model for name, fit in fits.items()}
     made = make_references(study, scans, models, known=known)
     few, more = reference_doubts(made.common.scans), tuple[Doubt, ...]()
@@ -151,6 +155,51 @@ def compare_scans(
         fits=fits,
         odd=odd_scans(scans, fits, made.common.mixture, made.common.channel_names),
         made_from=made_from,
+        visits=visits_of(made.study, scans),
+    )
+
+
+def visits_of(study: Study, scans: Sequence[Subject]) -> dict[str, list[Subject]]:
+    """Return the scans of a person that share a map, in order, by the name of each of them.
+
+    Those are the scans at one site. Maps of sites are not exact, so that scans of several sites are
+    matched apart, if the match can tell people from scanners.
+    """
+    if study.options.visits == "apart" or not study.method.matches_densities:
+        return {}
+    if len(study.channels) > 1:
+        return {}
+    across = study.mode.by_site and not study.target_rule.needs_tissue_model
+    people: dict[tuple[str, str | None], list[Subject]] = {}
+    for scan in sorted(scans, key=lambda scan: scan.name):
+        if scan.person is not None:
+            people.setdefault((scan.person, None if across else scan.site), []).append(scan)
+    return {scan.name: own for own in people.values() if len(own) > 1 for scan in own}
+
+
+def goal_of(
+    study: Study,
+    goals: Mapping[str | None, Goal],
+    scan: Subject,
+    visits: Visits,
+    models: Models,
+) -> Goal:
+    """Return what a scan is brought to, with the other visits of the same person.
+
+    Parameters
+    ----------
+    study, goals : the settings, and the goal of each site.
+    scan : the scan.
+    visits : see `visits_of`.
+    models : what is known about these.
+    """
+    goal = study.mode.goal_of(goals, scan.site)
+    own = visits.get(scan.name, ())
+    among = [(study.mode.goal_of(goals, one.site), models[one.name]) for one in own]
+    return replace(
+        goal,
+        visits=tuple(Visit(model, one.site) for one, model in among),
+        place=[one.name for one in own].index(scan.name) if own else 0,
     )
 
 
