@@ -116,7 +116,9 @@ class VolumeNormaliser:
         grid = read_grid(voxels, called=name)  # refuses what is not a volume of real numbers
         if mask is not None:
             refuse_other_shape("the mask", mask.shape, grid)
-        chosen = _chosen(voxels, mask)
+        order: Literal["C", "F"] = "F" if voxels.flags.f_contiguous else "C"  # in memory
+        flat = voxels.reshape(-1, order=order)
+        chosen = flat[flat != 0] if mask is None else flat[mask.reshape(-1, order=order)]
         digest = hashlib.sha256(chosen.dtype.str.encode())
         digest.update(chosen.view(np.uint8).data)
         key = digest.hexdigest()
@@ -233,10 +235,3 @@ def apply_recorded(
         inside = np.zeros(voxels.shape, np.bool_)
         inside.flat[record["zeros"]] = True
     return map_array(voxels, imap, inside, None)
-
-
-def _chosen(voxels: NDArray[Any], inside: BoolArray | None) -> NDArray[Any]:
-    """Return the voxels that count, in their order in memory."""
-    order: Literal["C", "F"] = "F" if voxels.flags.f_contiguous else "C"
-    flat = voxels.reshape(-1, order=order)
-    return flat[flat != 0] if inside is None else flat[inside.reshape(-1, order=order)]

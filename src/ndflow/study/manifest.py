@@ -269,11 +269,12 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
         with closing(run_tasks(_check_record, tasks, jobs=jobs)) as outcomes:
             for outcome in outcomes:
                 follow.step("verify", outcome)
-                seen, wrong = outcome.result or (set(), [])
+                seen, wrong = outcome.result or ({outcome.scan}, [])
                 if outcome.failure is not None:
-                    wrong = [Finding("changed", outcome.scan, outcome.failure.cause)]
+                    cause = outcome.failure.cause.removeprefix(f"{outcome.scan}: ")
+                    wrong = [Finding("changed", outcome.scan, cause)]
                 files |= seen
-                found |= {one.path: one for one in wrong if one.path not in found}
+                found = {one.path: one for one in wrong} | found
         for path in sorted(folder.rglob("*")):
             hidden = any(part.startswith(".ndflow-") for part in path.relative_to(folder).parts)
             known = str(path) in files or path.name in DATASET_FILES
@@ -320,10 +321,7 @@ def _check_record(
     record: Path, inputs: Mapping[str, Sequence[str]]
 ) -> tuple[set[str], list[Finding]]:
     """Hash again all that a record lists."""
-    try:
-        payload = read_model(record, sealed=True).payload
-    except FileError as error:
-        return {str(record)}, [Finding("changed", str(record), error.cause)]
+    payload = read_model(record, sealed=True).payload
     listed = {path: sha256 for path, sha256 in outputs_of(record, payload).items() if sha256}
     given = payload.get("inputs") or {}
     for what, files in given.items() if isinstance(given, dict) else [("reference", given)]:
