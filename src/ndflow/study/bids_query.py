@@ -304,7 +304,7 @@ def _origin(dataset: Dataset, suffixes: Sequence[str]) -> _Origin:
     All participants in a folder count, so that the images of each come from where all others do.
     """
     for folder in dataset.derivatives.values():
-        labels = _labelled(_names(folder), "sub-")
+        labels = _labelled(_names(folder))
         if not labels:
             cause = "holds no folders sub-…, and so no masks"
             hint = "give the folder of one pipeline, for example derivatives/fmriprep"
@@ -440,7 +440,7 @@ class _Place(NamedTuple):
     session: str | None
     folder: str
     files: Sequence[str]
-    of_scans: bool = True
+    of_scans: bool
 
 
 _MISNAMED = re.compile(r"(?!sub-[0-9A-Za-z+]+$)(?i:sub|ses|anat)[^.]*")
@@ -459,9 +459,9 @@ def _places(root: Path, people: Iterable[str], around: Sequence[str] = ()) -> It
             waiting += [f"{place}/{name}" for name in folders if name not in _NOT_DATATYPES]
 
 
-def _labelled(names: Iterable[str], prefix: str) -> list[str]:
-    """Return the labels among some names."""
-    return [name[len(prefix) :] for name in names if bids_names.is_labelled(name, prefix)]
+def _labelled(names: Iterable[str]) -> list[str]:
+    """Return the labels of participants among some names."""
+    return [found[1] for found in map(_FOLDER.fullmatch, names) if found]
 
 
 def _contents(folder: Path) -> tuple[list[str], list[str]]:
@@ -542,7 +542,7 @@ class _Participants:
     def __init__(self, dataset: Dataset) -> None:
         self._root = dataset.root
         names = _names(self._root)
-        known = _labelled(names, "sub-")
+        known = _labelled(names)
         asked = bids_names.labels_of("participant", "sub-", dataset.participants)
         _check_known(self._root, "participant", asked, known)
         self.labels = _part(sorted(asked or known, key=natural), dataset.shard)
