@@ -455,7 +455,8 @@ def _places(root: Path, people: Iterable[str], around: Sequence[str] = ()) -> It
         (folders, files), found = _contents(root / place), _FOLDER.fullmatch(place)
         subject, session, datatype = found.groups() if found else ("", None, None)
         yield _Place(subject, session, place, files, of_scans=datatype is not None)
-        if (found and not datatype) or not (root / place).is_symlink():  # maybe to one around it
+        expected = found is not None and not datatype  # that there are folders in it
+        if folders and (expected or not (root / place).is_symlink()):  # maybe to one around it
             waiting += [f"{place}/{name}" for name in folders if name not in _NOT_DATATYPES]
 
 
