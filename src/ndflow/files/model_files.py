@@ -305,8 +305,9 @@ def refuse_others(record: Path, paths: Iterable[Path], *, force: bool = False) -
 
 def changed_since(path: Path) -> FileError:
     """Return the error of a result that somebody has edited."""
-    name_it = " and name it in the table" if "_mask." in path.name else ""
-    hint = f"to keep it, copy it elsewhere{name_it}; --force replaces it"
+    is_mask = path.parent.name == "masks" or "_mask." in path.name
+    keep = "copy it elsewhere" + (" and name it in the table" if is_mask else "")
+    hint = f"to keep it, {keep}; --force replaces it"
     return FileError(path, "changed since ndflow wrote it", hint)
 
 
