@@ -23,7 +23,6 @@ imbalance that is left is more than a tenth of a standard deviation.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,7 +38,7 @@ from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance, balance
 from ndflow.population.travelling import connected
 from ndflow.study.plan import Study
-from ndflow.values import Doubt, FloatArray, first_of, listed, plural
+from ndflow.values import Doubt, FloatArray, first_of, listed, number_of, plural
 
 Columns = dict[str, NDArray[Any]]  # by covariate: numbers, or names; NaN or "" if not known
 
@@ -63,19 +62,6 @@ def known_in(columns: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool
     for values in columns.values():
         known &= values != "" if values.dtype.kind == "U" else ~np.isnan(values)
     return known
-
-
-def number_of(text: str | None) -> float:
-    """Return a value as a number; NaN if it is none.
-
-    >>> number_of("34.5"), number_of("89+"), number_of(None)
-    (34.5, nan, nan)
-    """
-    try:
-        number = float(text or "nan")
-    except ValueError:
-        return math.nan
-    return number if math.isfinite(number) else math.nan
 
 
 def _column(scans: Sequence[Subject], name: str) -> NDArray[Any]:
