@@ -91,7 +91,7 @@ class Options:
         peaks sharp (quantile).
     balance
         Weight scans in references so that these covariates, such as age and sex, are alike at all
-        sites.
+        sites; or, with subject, make references of sites from people who were scanned at several.
     visits
         Give the scans of a person one map, and each a straight line of its own, so that what
         changes between visits is kept (together); or match each by itself (apart).
