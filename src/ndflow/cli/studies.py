@@ -24,6 +24,7 @@ from ndflow.study.prepare_step import PrepareStep, contrast_of
 from ndflow.study.references import listing_doubts, references_of_sites
 from ndflow.study.run import Asked, assemble, check_study, preparing_for, rehearse, run_study
 from ndflow.study.table import MANY, Listing, read_table
+from ndflow.study.weights import PEOPLE
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord
 from ndflow.values import first_of, listed, plural
@@ -180,6 +181,8 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
     if study.preparing is None:
         names = ", ".join(study.options.balance)
         weighted = f", weighted so that sites are alike in {names}" if names else ""
+        if study.options.balance == PEOPLE:
+            weighted = ", those of sites from people who were scanned at several"
         about["reference"] = study.given or f"made from these scans{weighted}"
         if study.mode.by_site and (beside := references_of_sites(study)):
             names = first_of([path.name for path in beside.values()])
