@@ -30,7 +30,7 @@ SMALL = (24, 28, 20)
 # Runs tasks that do nothing; the first few start the workers.
 NOTHING = """
 import json, sys, time
-from ndflow.study.workers import run_in_workers
+from ndflow.study.tasks import run_in_workers
 for count in (20, int(sys.argv[1])):
     wall, cpu = time.perf_counter(), time.process_time()
     scheduler = (sys.argv[2:] or [None])[0]

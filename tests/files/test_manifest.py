@@ -15,8 +15,8 @@ from ndflow.files.model_files import (
     model_bytes,
     not_ours,
     outputs_in,
+    refuse_unlisted,
     relative_outputs,
-    unlisted,
     write_pending,
 )
 from ndflow.files.stream import fingerprint_of
@@ -47,7 +47,9 @@ def test_a_record_lists_its_files_with_their_hashes(tmp_path: Path) -> None:
     mine = tmp_path / "images" / "mine.nii"
     mine.touch()
     assert not_ours(record, [*files, mine]) == [mine]
-    assert unlisted([record], [*files, mine]) == [mine]
+    refuse_unlisted([record], files)
+    with pytest.raises(FileError, match=r"mine.*not written by ndflow"):
+        refuse_unlisted([record], [*files, mine])
     record.write_bytes(record.read_bytes()[:-9])
     assert outputs_in(record) == {} == outputs_in(tmp_path / "none.json")
 

@@ -23,7 +23,6 @@ from ndflow.study.prepare_step import (
 )
 from ndflow.study.steps import attempt
 from ndflow.study.table import named
-from ndflow.study.tasks import Task
 
 SHARES = arrays(np.float32, (3, 5), elements=st.floats(0, 1, width=32))
 
@@ -68,9 +67,8 @@ def test_maps_that_were_given_are_copied_as_they_are_stored(
     (raw,) = to_prepare(subject)
     preparing = Preparing(mask="nonzero", no_bias_field=True)
     step = PrepareStep.of(Study(tmp_path / "out", [raw], preparing=preparing))
-    task = Task(raw.name, {"step": step, "scan": raw})
-    assert not attempt(task).result.kept
-    assert attempt(task).result.kept
+    assert not attempt(step, raw).kept
+    assert attempt(step, raw).kept
     for tissue, path in step.prepared(raw).tissues._asdict().items():
         before, after = nibabel.load(given[tissue]), nibabel.load(path)
         assert after.get_data_dtype() == before.get_data_dtype()

@@ -17,19 +17,10 @@ from ndflow.methods.modes import Goal
 from ndflow.options import Options
 from ndflow.study.plan import Study
 from ndflow.study.scan_steps import FitStep, NormaliseStep
-from ndflow.study.steps import Done, Step, attempt, look, run_step
+from ndflow.study.steps import Done, attempt, look, run_step
 from ndflow.study.table import named
-from ndflow.study.tasks import Silent, Task
+from ndflow.study.tasks import Silent
 from ndflow.subject.records import ScanModel
-
-
-def do(step: Step, scan: Subject) -> Done:
-    """Do a step for a scan, and raise an error where it fails."""
-    outcome = attempt(Task(scan.name, {"step": step, "scan": scan}))
-    if outcome.failure is not None:
-        raise FileError("", outcome.failure.cause, outcome.failure.hint)
-    assert isinstance(outcome.result, Done)
-    return outcome.result
 
 
 class Bench(NamedTuple):
@@ -43,10 +34,10 @@ class Bench(NamedTuple):
         return replace(NormaliseStep.of(self._with(options)), goal=goal or self.goal)
 
     def fit(self, scan: Subject | None = None, **options: Any) -> Done:
-        return do(FitStep.of(self._with(options)), scan or self.scan)
+        return attempt(FitStep.of(self._with(options)), scan or self.scan)
 
     def normalise(self, scan: Subject | None = None, **options: Any) -> Done:
-        return do(self.step(**options), scan or self.scan)
+        return attempt(self.step(**options), scan or self.scan)
 
     def why(self, **options: Any) -> str:
         """Say why the image is not up to date."""
@@ -61,7 +52,7 @@ def bench(tmp_path: Path) -> Bench:
     images = [save(tmp_path / f"{n}.nii.gz", head(n, shape=SMALL, gain=n + 1)) for n in range(2)]
     scan, other = named([Subject(str(i), site="A", origin="row 2") for i in images])
     study = Study(tmp_path / "out", [scan, other])
-    assert not do(FitStep.of(study), other).kept
+    assert not attempt(FitStep.of(study), other).kept
     made = Bench(study, scan, Goal(ScanModel.read(study.model(other)).model, Options()))
     assert not made.fit().kept
     assert made.why() == "new"

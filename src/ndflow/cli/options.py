@@ -32,10 +32,6 @@ def several(metavar: str, *names: str) -> Parameter:
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...|NAME=IMAGE...")]
 Joint = Annotated[bool, Parameter(group=INPUT)]
 Names = Annotated[tuple[str, ...], several("NAME...")]
-Masks = Annotated[tuple[str, ...], several("FILE|auto|brain...")]
-Excludes = Annotated[tuple[str, ...], several("FILE|none...")]
-TissueMapFiles = Annotated[tuple[str, ...], several("TISSUE=FILE...")]
-Weights = Annotated[tuple[float, ...], several("W...")]
 Pattern = Annotated[str | None, Parameter(metavar="PATTERN", group=INPUT)]
 
 
@@ -58,9 +54,9 @@ class ScanOptions:
         then all of the second, and so on.
     """
 
-    mask: Masks = ()
-    exclude: Excludes = ()
-    tissue_maps: TissueMapFiles = ()
+    mask: Annotated[tuple[str, ...], several("FILE|auto|brain...")] = ()
+    exclude: Annotated[tuple[str, ...], several("FILE|none...")] = ()
+    tissue_maps: Annotated[tuple[str, ...], several("TISSUE=FILE...")] = ()
 
 
 # ── preparation ───────────────────────────────────────────────────────────────────────────────────

@@ -297,8 +297,7 @@ def refuse_others(record: Path, paths: Iterable[Path], *, force: bool = False) -
     """
     paths = [*paths]
     refuse_links(record.parent, paths)
-    for path in unlisted([record], paths):
-        raise FileError(path, "exists, and was not written by ndflow", ELSEWHERE)
+    refuse_unlisted([record], paths)
     for path in () if force else not_ours(record, paths):
         raise changed_since(path)
 
@@ -311,10 +310,12 @@ def changed_since(path: Path) -> FileError:
     return FileError(path, "changed since ndflow wrote it", hint)
 
 
-def unlisted(records: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
-    """Return those of some files that are there, but that no record lists."""
+def refuse_unlisted(records: Iterable[Path], paths: Iterable[Path]) -> None:
+    """Refuse to replace files that are there, but that no record lists."""
     listed = {path for record in records for path in outputs_in(record)}
-    return [path for path in paths if os.path.lexists(path) and path.absolute() not in listed]
+    for path in paths:
+        if os.path.lexists(path) and path.absolute() not in listed:
+            raise FileError(path, "exists, and was not written by ndflow", ELSEWHERE)
 
 
 def hash_of(path: Path) -> str | None:

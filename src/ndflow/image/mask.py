@@ -30,7 +30,7 @@ import numpy as np
 from nibabel.nifti1 import Nifti1Header
 from numpy.typing import NDArray
 
-from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
+from ndflow.errors import DegenerateDataError, FileError
 from ndflow.files.stream import DEFAULT_MAX_BYTES, FileHash
 from ndflow.image.read import Source, read_volume
 from ndflow.image.volume import Header, Volume, slices
@@ -226,12 +226,7 @@ def found_for(unmasked: str | None) -> FoundMask | None:
     >>> found_for("brain"), found_for("nonzero"), found_for(None)
     ('brain', None, None)
     """
-    if unmasked in (None, "nonzero"):
-        return None
-    if not to_be_found(unmasked):
-        words = f"one of {', '.join(get_args(Unmasked))}, not {unmasked!r}"
-        raise InvalidValueError(f"mask of scans without one must be {words}")
-    return unmasked
+    return unmasked if to_be_found(unmasked) else None
 
 
 def like_found_brain(scan: Volume, version: str) -> Volume:

@@ -19,16 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.errors import FileError
+from ndflow.files import model_files
 from ndflow.files.atomic import AnyPath, reading, refuse_links
-from ndflow.files.model_files import (
-    ELSEWHERE,
-    kind_in,
-    not_ours,
-    outputs_in,
-    outputs_of,
-    read_model,
-    refuse_others,
-)
+from ndflow.files.model_files import ELSEWHERE, kind_in, not_ours, outputs_in
 from ndflow.files.stream import all_files
 from ndflow.files.tables import read_delimited
 from ndflow.image.subject import Subject
@@ -75,7 +68,7 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
         if source is not None and os.path.realpath(source) in ours:
             raise FileError(source, "lies where the study writes a file of that name", ELSEWHERE)
     if not study.partial:
-        refuse_others(record, tops, force=study.options.force)
+        model_files.refuse_others(record, tops, force=study.options.force)
     if before is not None and not study.options.force:
         if not study.partial:
             _refuse_other_scans(study)
@@ -182,8 +175,9 @@ def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Fail
         own = {path.absolute() for path in step.outputs(scan)}
         for record in step.records(scan):
             with suppress(OSError, FileError):
-                files = outputs_of(record, read_model(record, sealed=True).payload)
-                if not (record.is_symlink() or not_ours(record, files)):  # nor if it is damaged
+                payload = model_files.read_model(record, sealed=True).payload  # not if damaged
+                files = model_files.outputs_of(record, payload)
+                if not (record.is_symlink() or not_ours(record, files)):
                     for path in (*(own & {*files}), record):  # that at last
                         path.unlink(missing_ok=True)
 
@@ -321,8 +315,9 @@ def _check_record(
     record: Path, inputs: Mapping[str, Sequence[str]]
 ) -> tuple[set[str], list[Finding]]:
     """Hash again all that a record lists."""
-    payload = read_model(record, sealed=True).payload
-    listed = {path: sha256 for path, sha256 in outputs_of(record, payload).items() if sha256}
+    payload = model_files.read_model(record, sealed=True).payload
+    outputs = model_files.outputs_of(record, payload)
+    listed = {path: sha256 for path, sha256 in outputs.items() if sha256}
     given = payload.get("inputs") or {}
     for what, files in given.items() if isinstance(given, dict) else [("reference", given)]:
         known = [file for file in files if isinstance(file, dict) and "file" in file]

@@ -19,22 +19,13 @@ from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Self
 
 from ndflow.errors import FileError
+from ndflow.files import model_files
 from ndflow.files.atomic import refuse_links
-from ndflow.files.model_files import (
-    ELSEWHERE,
-    changed_since,
-    hash_of,
-    not_ours,
-    outputs_in,
-    outputs_of,
-    read_model,
-    unlisted,
-)
 from ndflow.files.stream import contents, fingerprint_of, hashes, open_file, sha256_of
 from ndflow.image.subject import Subject
 from ndflow.study.checks import Medians
 from ndflow.study.plan import Study
-from ndflow.study.tasks import Failure, Outcome, Progress, Task, failed, run_each
+from ndflow.study.tasks import Failure, Outcome, Progress, Task, failed, run_tasks
 from ndflow.subject.records import ScanModel
 from ndflow.values import JSON, Doubt
 
@@ -153,7 +144,7 @@ def look(step: Step, scan: Subject) -> Done | str:
     for record, payload in zip(records, payloads, strict=True):
         if payload.get("fingerprint") != key.fingerprint:
             return _changed(payload, key)
-        for problem, path, _ in altered(outputs_of(record, payload)):
+        for problem, path, _ in altered(model_files.outputs_of(record, payload)):
             return f"{problem}: {path.name}"
     return step.kept(scan, key, payloads)
 
@@ -171,7 +162,7 @@ def altered(listed: Mapping[Path, str]) -> Iterator[tuple[Problem, Path, str]]:
 def _payloads(records: Sequence[Path]) -> list[Payload]:
     """Return what the files of records hold; nothing if any is damaged."""
     try:
-        return [read_model(record, sealed=True).payload for record in records]
+        return [model_files.read_model(record, sealed=True).payload for record in records]
     except FileError:
         return []
 
@@ -188,19 +179,15 @@ def _changed(payload: Payload, key: Key) -> str:
     return f"changed: {', '.join(dict.fromkeys(names))}" if names else OTHERWISE
 
 
-def attempt(task: Task) -> Outcome:
+def attempt(step: Step, scan: Subject) -> Done:
     """Make the results of a step for a scan, unless they are up to date."""
-    step, scan = task.arguments["step"], task.arguments["scan"]
-    try:
-        found = look(step, scan)
-        if isinstance(found, str):
-            refuse_changed(step, scan)
-            for path in (*step.records(scan), *step.outputs(scan)):
-                path.parent.mkdir(parents=True, exist_ok=True)
-            found = step.make(scan)
-    except Exception as error:  # of any kind: it must not stop the other scans
-        return failed(task, error)
-    return Outcome(task.scan, found)
+    found = look(step, scan)
+    if isinstance(found, Done):
+        return found
+    refuse_changed(step, scan)
+    for path in (*step.records(scan), *step.outputs(scan)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return step.make(scan)
 
 
 def refuse_changed(step: Step, scan: Subject) -> None:
@@ -211,15 +198,17 @@ def refuse_changed(step: Step, scan: Subject) -> None:
     records = step.records(scan)
     refuse_links(step.study.folder, (*records, *step.outputs(scan)))
     damaged = [record for record in records if record.exists() and not _payloads([record])]
-    for path in [] if damaged else unlisted(records, step.outputs(scan)):
-        raise FileError(path, "exists, and was not written by ndflow", ELSEWHERE)
-    edited = [path for record in records for path in not_ours(record, outputs_in(record))]
-    if step.study.options.force or not (changed := damaged or edited):
+    if not damaged:
+        model_files.refuse_unlisted(records, step.outputs(scan))
+    changed = [*damaged]
+    for record in () if damaged else records:
+        changed += model_files.not_ours(record, model_files.outputs_in(record))
+    if step.study.options.force or not changed:
         return
     given = {one for part in contents(hashes(step.files(scan))).values() for one in part}
     for path in changed:
-        if hash_of(path) not in given:
-            raise changed_since(path)
+        if model_files.hash_of(path) not in given:
+            raise model_files.changed_since(path)
 
 
 # ── many scans ────────────────────────────────────────────────────────────────────────────────────
@@ -290,7 +279,7 @@ def run_step(
         for task, outcome in zip(tasks, kept, strict=False):
             progress.step(name, result.note(task, outcome))
     tasks = tasks[len(result.done) + len(result.failures) :]
-    rest = run_each(attempt, tasks, jobs=study.jobs, scheduler=study.scheduler, apart=apart)
+    rest = run_tasks(attempt, tasks, jobs=study.jobs, scheduler=study.scheduler, apart=apart)
     with closing(rest):
         for task, outcome in zip(tasks, rest, strict=True):
             progress.step(name, result.note(task, outcome))

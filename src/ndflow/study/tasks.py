@@ -99,26 +99,20 @@ class Outcome(NamedTuple):
 Outcomes = Generator[Outcome, None, None]
 
 
-def run_tasks(function: Callable[..., Any], tasks: Sequence[Task], **how: Any) -> Outcomes:
-    """Call a function once per task, see `run_each`; an exception becomes a failure."""
-    return run_each(partial(run_task, function), tasks, **how)
-
-
-def run_each(
-    run: Callable[[Task], Outcome],
+def run_tasks(
+    function: Callable[..., Any],
     tasks: Sequence[Task],
     *,
     jobs: int = 1,
     scheduler: str | None = None,
     apart: bool = False,
 ) -> Outcomes:
-    """Run all tasks.
+    """Call a function once per task; an exception becomes a failure.
 
     Parameters
     ----------
-    run : gives the outcome of a task, and never raises an exception; it and its results are sent
-        between processes.
-    tasks : what to run.
+    function : what is called; it and its results are sent between processes.
+    tasks : its arguments.
     jobs : the number of processes; -1 for one per core.
     scheduler : the address or the scheduler file of a Dask cluster to use instead.
     apart : whether another process is started even for one job: for a function that does not let
@@ -131,6 +125,7 @@ def run_each(
         is asked for. Closing it stops the workers.
     """
     check_jobs(jobs)
+    run = partial(run_task, function)
     if scheduler is None and (not tasks or (jobs == 1 and not apart)):
         return (run(task) for task in tasks)
     return _in_order(run, tasks, jobs, scheduler)

@@ -355,8 +355,8 @@ def normalise(
     results: dict[str, Result] = {}
     matches = find_matches([subject], to, to_mask, choices, joint=joint)
     outputs = _made_outputs(subject, output)
-    for one, target, chosen, decided in matches:
-        results |= normalise_subject(one, target, outputs=outputs, options=chosen, preset=decided)
+    for one in matches:
+        results |= normalise_subject(one, outputs=outputs)
     return results if isinstance(image, Mapping) else next(iter(results.values()))
 
 
@@ -507,26 +507,22 @@ def target_doubts(
 
 
 def normalise_subject(
-    subject: Subject,
-    target: Target,
+    match: Match,
     *,
     outputs: Mapping[str, AnyPath | None],
-    options: Options,
     command: tuple[str, ...] | None = None,
-    preset: PresetRecord | None = None,
     report: bool = False,
 ) -> dict[str, Result]:
     """Bring a subject to a target that was read before.
 
     Parameters
     ----------
-    subject, target : as read by `find_matches`.
+    match : the subject, its target, and how, from `find_matches`.
     outputs : where to write the image of each channel; None for memory.
-    options : what was chosen, with nothing left open.
     command : what the user typed, for the record.
-    preset : what the preset decided, and why.
     report : whether there is to be one.
     """
+    subject, target, options, preset = match
     goal = targets.in_units(target, options)
     tissues = subject.tissues.complete
     inputs = subject.files(tissues=tissues) | names_of(target.files)

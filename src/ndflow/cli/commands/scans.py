@@ -82,7 +82,7 @@ def normalise(
     outputs = [file for own in files for file in own.values()]
     same = {"command": command_line(), "report": report is not None}
     tasks = [
-        Task(one.subject.path, {**one._asdict(), "outputs": own, **same})
+        Task(one.subject.path, {"match": one, "outputs": own, **same})
         for one, own in zip(matches, files, strict=True)
     ]
     code, outcomes = run_scans(
@@ -217,7 +217,7 @@ def reference(
     *,
     output: shared.Output,
     given: Annotated[shared.ScanOptions, shared.FLAT] = shared.ScanOptions(),
-    weights: shared.Weights = (),
+    weights: Annotated[tuple[float, ...], shared.several("W...")] = (),
     channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
     method: Annotated[MethodName, Parameter(metavar="CHOICE", group=MATCHING)] = Options.method,
     options: shared.FitOptions = None,
