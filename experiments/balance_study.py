@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from ndflow.demo.simulate import MEANS, REACH, draw_fields, grid_over, make_subject, simulate_scan
+from ndflow.demo.simulate import MEANS, draw_fields, grid_over, make_subject, simulate_scan
 from ndflow.density import fit, histogram
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
@@ -64,7 +64,7 @@ def curve(scanner: str, gain: float) -> PiecewiseLinear:
 
 def people() -> list[Person]:
     anatomy = load_anatomy()
-    grid = grid_over(anatomy, 4.0, REACH)
+    grid = grid_over(anatomy, 4.0)
     found = []
     for number in range(PEOPLE):
         generator = np.random.default_rng([17, number])

@@ -49,7 +49,7 @@ def still(displacement: tuple[float, float, float] = (0, 0, 0)) -> Fields:
 
 
 def subject(fields: Fields, atrophy: float = 0.0, mm: float = 1.0) -> SimulatedSubject:
-    grid = grid_over(ball(), mm, REACH)
+    grid = grid_over(ball(), mm)
     return make_subject(ball(), fields, grid, atrophy=atrophy, lesion=False)
 
 

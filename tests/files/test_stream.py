@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.errors import FileError
-from ndflow.files.stream import GzipWriter, open_stream, sha256_of
+from ndflow.files.stream import gzip_writer, open_stream, sha256_of
 
 CONTENT = np.random.default_rng(0).integers(0, 60, 200_000).astype(np.int16).tobytes()
 PACKED = gzip.compress(CONTENT, mtime=0)
@@ -127,10 +127,10 @@ def test_anything_but_a_regular_file_is_refused(tmp_path: Path) -> None:
 
 def packed(*pieces: bytes) -> bytes:
     file = io.BytesIO()
-    writer = GzipWriter(file)
+    writer = gzip_writer(file)
     for piece in pieces:
         writer.write(piece)
-    writer.finish()
+    writer.close()
     return file.getvalue()
 
 

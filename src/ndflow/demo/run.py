@@ -128,7 +128,7 @@ def write_demo_study(
     anatomy = load_anatomy()
     simulate.new_folder(folder)
     simulate.new_folder(folder / "scans")
-    grid = simulate.grid_over(anatomy, resolution, simulate.REACH)
+    grid = simulate.grid_over(anatomy, resolution)
     truths: dict[str, Truth] = {}
     rows = []
     for number, scanner in enumerate(simulate.SCANNERS):
@@ -180,7 +180,7 @@ def write_raw_scans(folder: Path) -> tuple[int, int]:
     """
     anatomy = load_anatomy()
     simulate.new_folder(folder)
-    grid = simulate.grid_over(anatomy, _RESOLUTION, simulate.REACH)
+    grid = simulate.grid_over(anatomy, _RESOLUTION)
     rows: list[list[tuple[str, ...]]] = [[], []]
     for number, scanner in enumerate(simulate.SCANNERS):
         simulate.new_folder(folder / scanner.site)

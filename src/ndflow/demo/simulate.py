@@ -60,14 +60,13 @@ class Grid(NamedTuple):
     voxels: Voxels
 
 
-def grid_over(anatomy: Anatomy, resolution: float, reach: float) -> Grid:
+def grid_over(anatomy: Anatomy, resolution: float) -> Grid:
     """Return the grid of a scan that covers the template.
 
     Parameters
     ----------
     anatomy : the template.
     resolution : the distance between voxels, in mm.
-    reach : how far a brain may extend beyond that of the template, in mm.
     """
     distance = ndimage.distance_transform_edt(anatomy.brain[::2, ::2, ::2] == 0, sampling=2.0)
     shape = tuple(int(np.ceil(length / resolution)) for length in anatomy.brain.shape)
@@ -76,7 +75,7 @@ def grid_over(anatomy: Anatomy, resolution: float, reach: float) -> Grid:
         for n, most in zip(shape, distance.shape, strict=True)
     ]
     # Distances are computed at every other voxel only, which adds an error of less than 4 mm.
-    voxels = np.argwhere(distance[np.ix_(*nearest)] <= reach + 4)
+    voxels = np.argwhere(distance[np.ix_(*nearest)] <= REACH + 4)
     affine = anatomy.affine @ np.diag([resolution, resolution, resolution, 1])
     return Grid(resolution, shape, affine, voxels)
 

@@ -106,6 +106,6 @@ class Volume:
             yield self.values(flat[piece])
 
 
-def slices(size: int) -> Iterator[slice]:
-    """Yield consecutive slices of a flat array, of `PIECE` voxels each."""
-    return (slice(start, start + PIECE) for start in range(0, size, PIECE))
+def slices(size: int, length: int = PIECE) -> Iterator[slice]:
+    """Yield consecutive slices of a flat array, each of some voxels."""
+    return (slice(start, start + length) for start in range(0, size, length))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file, sync
-from ndflow.files.stream import GzipWriter
+from ndflow.files.stream import gzip_writer
 from ndflow.image.read import kind_of
 from ndflow.image.volume import Header, Volume, slices
 from ndflow.values import FloatArray
@@ -94,7 +94,7 @@ def write_volume(
     clipped = 0
     with ExitStack() as own:
         file = (pending or own).enter_context(new_file(path, force=force, inputs=keep))
-        writer = GzipWriter(file) if name.lower().endswith(".gz") else file
+        writer = gzip_writer(file) if name.lower().endswith(".gz") else file
         writer.write(head.getvalue())
         hashed = hashlib.sha256(head.getvalue())
         for piece, count in _cast_chunks(chunks, like.flat.size, stored):
@@ -102,8 +102,8 @@ def write_volume(
             writer.write(data)
             hashed.update(data)
             clipped += count
-        if isinstance(writer, GzipWriter):
-            writer.finish()
+        if writer is not file:
+            writer.close()
         sync(file)
     return Written(clipped, {Path(path): hashed.hexdigest()})
 

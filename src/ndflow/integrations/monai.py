@@ -25,13 +25,7 @@ from numpy.typing import NDArray
 
 from ndflow._version import installing
 from ndflow.errors import InvalidValueError
-from ndflow.integrations.normaliser import (
-    RecordedMap,
-    VolumeNormaliser,
-    apply_recorded,
-    inside_of,
-    record_map,
-)
+from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded
 from ndflow.options import Scale
 from ndflow.subject.target import AnyTarget
 from ndflow.values import plural
@@ -139,10 +133,9 @@ class NDFlow(InvertibleTransform):  # type: ignore[misc]
             name = str(meta.get("filename_or_obj", "the image"))
             if len(channels) > 1:
                 name = f"channel {place + 1}"
-            inside = None if masks is None else inside_of(masks[place], name)
+            own = None if masks is None else masks[place]
             placed = None if affine is None else utils.convert_to_numpy(affine)
-            imap = normaliser.map_of(voxels, inside, affine=placed, name=name)
-            records.append(record_map(imap, voxels, inside))
+            records.append(normaliser.record_of(voxels, own, affine=placed, name=name))
         mapped = _mapped(given, records, inverse=False)
         if isinstance(mapped, MetaTensor):
             noted = {_MAPS: json.dumps(records), _MODE: _IMAGE}

@@ -134,6 +134,14 @@ class VolumeNormaliser:
                 self._maps.popitem(last=False)
         return imap
 
+    def record_of(self, voxels: NDArray[Any], mask: Any, **about: Any) -> RecordedMap:
+        """Return how a volume is mapped, see `record_map`; parameters as for `map_of`.
+
+        The mask is one of any values, see `inside_of`; or None.
+        """
+        inside = None if mask is None else inside_of(mask, about["name"])
+        return record_map(self.map_of(voxels, inside, **about), voxels, inside)
+
     def _found(
         self,
         voxels: NDArray[Any],

@@ -14,13 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow._version import installing
-from ndflow.integrations.normaliser import (
-    RecordedMap,
-    VolumeNormaliser,
-    apply_recorded,
-    inside_of,
-    record_map,
-)
+from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded
 from ndflow.options import Scale
 from ndflow.subject.target import AnyTarget
 
@@ -147,13 +141,11 @@ class NDFlow(NormalizationTransform):  # type: ignore[misc]
             names = [f"{name}, channel {number + 1}" for number in range(len(channels))]
         if self.masking_method is not None:
             masks = self._mask_of(image, subject).expand(image.data.shape).numpy()
-        found = []
         with _usual_errors():
-            for voxels, mask, called in zip(channels, masks, names, strict=True):
-                inside = None if mask is None else inside_of(mask, called)
-                imap = self._normaliser.map_of(voxels, inside, affine=image.affine, name=called)
-                found.append(record_map(imap, voxels, inside))
-        return found
+            return [
+                self._normaliser.record_of(voxels, mask, affine=image.affine, name=called)
+                for voxels, mask, called in zip(channels, masks, names, strict=True)
+            ]
 
     def _mask_of(self, image: ScalarImage, subject: Subject) -> torch.Tensor:
         """Return the mask of an image, with the values that a label map has, not all of them 1."""

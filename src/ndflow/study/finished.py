@@ -225,9 +225,8 @@ def page_fingerprint(folder: Path) -> str:
     shown: dict[str, JSON] = {"ndflow": __version__, "folder": Path(os.path.realpath(folder)).name}
     with suppress(FileError):  # there need be none, nor any of what follows
         shown[FAILURES] = sha256_of(folder / FAILURES)
-    evaluations = sorted(
-        (folder / plan.EVALUATION).rglob(plan.EVALUATION_RECORD)
-    )  # of each channel
+    # That of each channel, where there are several:
+    evaluations = sorted((folder / plan.EVALUATION).rglob(plan.EVALUATION_RECORD))
     names = [str(path.relative_to(folder)) for path in evaluations]
     for name in (PROVENANCE, *names, f"{plan.PREPARED}/{PROVENANCE}"):
         with suppress(FileError):

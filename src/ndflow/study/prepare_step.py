@@ -574,10 +574,8 @@ def check_requirements(study: Study) -> None:
             cause = f"{scan.origin}: has a tissue map of {listed(given)} only"
             raise FileError(scan.path, cause, "give csf, gm and wm, or none of them")
         path = str(scan.images[_anchor(scan)])
-        if (
-            step.steps(scan)["mask"] == "brain"
-            and (contrast := contrast_of(path, _anchor(scan))) != T1W
-        ):
+        contrast = contrast_of(path, _anchor(scan))
+        if step.steps(scan)["mask"] == "brain" and contrast != T1W:
             cause = f"not a T1w image, but {contrast}; brains are found in T1w images only"
             raise FileError(path, cause, "give its mask, in the column mask of the table")
     needed |= {"torch"} if "deepbet" in needed else set()

@@ -34,7 +34,7 @@ from ndflow.image.mask import (
 )
 from ndflow.image.read import Source, read_grid, read_volume, refuse_other_shape
 from ndflow.image.subject import Subject
-from ndflow.image.volume import Volume
+from ndflow.image.volume import Volume, slices
 from ndflow.image.write import cast_to, make_array
 from ndflow.options import Options, Outside
 from ndflow.preparation import brain
@@ -258,9 +258,7 @@ def _counted(volume: Volume, chosen: BoolArray) -> Histogram:
     bounds = None if flat.dtype.kind == "f" else (int(flat.min()), int(flat.max()))
 
     def pieces() -> Iterator[NDArray[Any]]:
-        for start in range(0, flat.size, _PIECE):
-            piece = slice(start, start + _PIECE)
-            yield flat[piece][chosen[piece]]
+        return (flat[piece][chosen[piece]] for piece in slices(flat.size, _PIECE))
 
     with error_about(volume.path):
         return tally(pieces, bounds=bounds, slope=volume.slope, inter=volume.inter)
@@ -393,8 +391,7 @@ def _looked_up(
     volume: Volume, inside: BoolArray, first: int, table: NDArray[Any]
 ) -> Iterator[NDArray[Any]]:
     flat, count = volume.flat, len(table) // 2
-    for start in range(0, flat.size, _PIECE):
-        piece = slice(start, start + _PIECE)
+    for piece in slices(flat.size, _PIECE):
         places = flat[piece].astype(np.intp)
         places -= first
         places += count * inside[piece]
@@ -422,8 +419,8 @@ def _computed(
     through: LinearInterpolant | None,
 ) -> Iterator[NDArray[Any]]:
     flat = volume.flat
-    for start in range(0, flat.size, _PIECE):
-        values, within = volume.values(flat[start : start + _PIECE]), inside[start : start + _PIECE]
+    for piece in slices(flat.size, _PIECE):
+        values, within = volume.values(flat[piece]), inside[piece]
         result = values.astype(np.float64)
         moved, cleared = _fates(outside, within, volume.is_zero(values))
         result[cleared] = 0.0
