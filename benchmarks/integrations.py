@@ -24,7 +24,7 @@ import numpy as np
 from measuring import Table
 from numpy.typing import NDArray
 
-from ndflow.demo.simulate import REACH, SCANNERS, draw_scan, grid_over
+from ndflow.demo.simulate import SCANNERS, draw_scan, grid_over
 from ndflow.integrations.normaliser import VolumeNormaliser, apply_recorded, record_map
 from ndflow.preparation.registration import load_anatomy
 
@@ -36,7 +36,7 @@ Work = dict[str, tuple[Callable[[], Any], float | None]]
 
 def volume() -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     anatomy = load_anatomy()
-    grid = grid_over(anatomy, 1.0, REACH)
+    grid = grid_over(anatomy, 1.0)
     scan = draw_scan(SCANNERS[0], anatomy, grid, np.random.default_rng(0), age=50)
     voxels = np.zeros(SHAPE, np.float32)
     where = scan.subject.voxels

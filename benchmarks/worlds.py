@@ -68,7 +68,6 @@ from scipy.interpolate import PchipInterpolator
 from ndflow.demo.run import Truth, recovery_of
 from ndflow.demo.simulate import (
     MEANS,
-    REACH,
     Fields,
     Grid,
     SimulatedSubject,
@@ -204,7 +203,7 @@ class World(NamedTuple):
 
 def world_grid(anatomy: Anatomy) -> Grid:
     """Return the grid of all scans."""
-    return grid_over(anatomy, RESOLUTION, REACH)
+    return grid_over(anatomy, RESOLUTION)
 
 
 def read_people(cohort: Path) -> list[Person]:
@@ -541,7 +540,7 @@ def _covered(solutions: Mapping[str, Solution], truths: Mapping[str, Truth]) -> 
 
 def _truth(scan: WorldScan) -> Truth:
     brain = scan.canonical[np.isfinite(scan.canonical)].astype(np.float64)
-    return Truth(scan.site, scan.curve, np.quantile(brain, _LEVELS))
+    return Truth(scan.curve, np.quantile(brain, _LEVELS))
 
 
 def _medians(scan: WorldScan, values: Map) -> FloatArray:

@@ -24,7 +24,7 @@ def line(slope: float, start: float) -> Affine:
 
 
 def truths_of(*curves: PiecewiseLinear) -> dict[str, Truth]:
-    return {f"scan {n}": Truth("A", curve, C) for n, curve in enumerate(curves)}
+    return {f"scan {n}": Truth(curve, C) for n, curve in enumerate(curves)}
 
 
 def maps_of(*maps: IntensityMap) -> dict[str, IntensityMap]:

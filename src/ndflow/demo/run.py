@@ -78,12 +78,10 @@ class Truth(NamedTuple):
 
     Attributes
     ----------
-    site : where it was acquired.
     curve : from canonical intensities to those of the scan, without noise and bias field.
     canonical : (99,), the percentiles of its canonical intensities, from the 1st to the 99th.
     """
 
-    site: str
     curve: PiecewiseLinear
     canonical: FloatArray
 
@@ -145,7 +143,7 @@ def write_demo_study(
             for file, values, slope in zip(files, contents, _SLOPES.values(), strict=True):
                 simulate.write_image(folder / file, grid, scan.subject.voxels, values, slope=slope)
             canonical = np.quantile(scan.subject.canonical.astype(np.float64), _LEVELS)
-            truths[f"{name}_T1w"] = Truth(scanner.site, scan.curve, np.asarray(canonical))
+            truths[f"{name}_T1w"] = Truth(scan.curve, np.asarray(canonical))
             rows.append((name, scanner.site, *files, str(age), "yes" if lesion else "no"))
     write_table(folder / "scans.tsv", _COLUMNS, rows)
     return DemoStudy(folder / "scans.tsv", truths)

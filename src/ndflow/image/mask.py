@@ -63,14 +63,12 @@ class Mask:
 
     Attributes
     ----------
-    path : the file, or what messages call a mask that has no file.
     inside : which voxels count, in the spatial shape of the mask.
     warnings : messages for the user.
     files : see `Volume`.
     found : whether its header says that deepbet found it, see `like_found_brain`.
     """
 
-    path: str
     inside: BoolArray
     warnings: tuple[str, ...]
     files: tuple[FileHash, ...] = ()
@@ -122,7 +120,7 @@ def read_mask(
         warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
     deepbet = _holds_found_brain(mask.header)
     shaped = inside.reshape(mask.spatial_shape, order="F")
-    return Mask(mask.path, shaped, tuple(warnings), mask.files, deepbet)
+    return Mask(shaped, tuple(warnings), mask.files, deepbet)
 
 
 def nonzero(volumes: Sequence[Volume]) -> BoolArray:

@@ -502,11 +502,5 @@ class Progress(Protocol):
         """Note what became of a scan."""
 
 
-class Silent:
+class Silent(Progress):
     """Shows nothing."""
-
-    def begin(self, stage: str, total: int) -> None:
-        """Do nothing."""
-
-    def step(self, stage: str, outcome: Outcome) -> None:
-        """Do nothing."""
