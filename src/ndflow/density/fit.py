@@ -134,12 +134,8 @@ def fit(
     within = np.diag((used.widths / scale) ** 2 / 12)
     data = Data((used.values - centre) / scale, counts, within)
     dof = used.channels + 3.0
-    prior = Prior(
-        concentration=alpha,
-        strength=_STRENGTH,
-        dof=dof,
-        scale=dof * _STRENGTH / (1 + _STRENGTH) * used.covariance() / np.outer(scale, scale),
-    )
+    spread = dof * _STRENGTH / (1 + _STRENGTH) * used.covariance() / np.outer(scale, scale)
+    prior = Prior(alpha, _STRENGTH, dof, spread)
     if start is None:
         rough = _rough(data, np.abs(used.widths / scale))
         begin = _searched(rough, prior, truncation)
@@ -152,15 +148,11 @@ def fit(
     sweeps = len(climbed.bounds)
     message = f"converged after {sweeps} sweeps"
     if not climbed.converged:
-        message = (
-            f"still rising after {sweeps} sweeps; the mixture is usable, and a smaller "
-            f"effective_count stops earlier"
-        )
-    return Fit(
-        mixture=_mixture(prior, climbed.moments, used, centre, scale),
-        bounds=np.array(climbed.bounds) - units,
-        status=Status(climbed.converged, sweeps, message),
-    )
+        message = f"still rising after {sweeps} sweeps; the mixture is usable, "
+        message += "and a smaller effective_count stops earlier"
+    mixture = _mixture(prior, climbed.moments, used, centre, scale)
+    status = Status(climbed.converged, sweeps, message)
+    return Fit(mixture, np.array(climbed.bounds) - units, status)
 
 
 def _standardisation(histogram: Histogram) -> tuple[FloatArray, FloatArray]:
@@ -217,10 +209,8 @@ def _best_of_few(data: Data, prior: Prior, truncation: int, least: float) -> Mom
         glance = variational.climb(data, prior, divided(data, count), _SEARCH_TOLERANCE, _GLANCE)
         if glance.bounds[-1] < least - _HOPELESS:
             break  # even fewer components are even worse
-        few = variational.climb(
-            data, prior, glance.moments, _SEARCH_TOLERANCE, _SEARCH_SWEEPS
-        ).moments
-        trial = padded(few, truncation)
+        few = variational.climb(data, prior, glance.moments, _SEARCH_TOLERANCE, _SEARCH_SWEEPS)
+        trial = padded(few.moments, truncation)
         bound, _ = variational.sweep(data, prior, trial)
         if bound > least:
             best, least = trial, bound

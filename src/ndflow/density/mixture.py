@@ -300,11 +300,8 @@ class GaussianMixture(Value):
         b = real_array(offset, "offset", d)
         back = np.linalg.inv(m)
         precisions = einsum("ji,kjl,lm->kim", back, self.precisions, back)
-        return GaussianMixture(
-            weights=self.weights,
-            means=einsum("ij,kj->ki", m, self.means) + b,
-            precisions=gaussian.symmetric(precisions),
-        )
+        means = einsum("ij,kj->ki", m, self.means) + b
+        return GaussianMixture(self.weights, means, gaussian.symmetric(precisions))
 
     # Distribution functions, in one channel.
 
@@ -383,11 +380,9 @@ def stack(mixtures: Sequence[GaussianMixture], weights: ArrayLike | None = None)
     given = checked_weights(weights, len(mixtures))
     shares = given / given.sum()
     together = np.concatenate([s * m.weights for s, m in zip(shares, mixtures, strict=True)])
-    return GaussianMixture(
-        together / together.sum(),
-        np.concatenate([m.means for m in mixtures]),
-        np.concatenate([m.precisions for m in mixtures]),
-    )
+    means = np.concatenate([m.means for m in mixtures])
+    precisions = np.concatenate([m.precisions for m in mixtures])
+    return GaussianMixture(together / together.sum(), means, precisions)
 
 
 # ── projections ───────────────────────────────────────────────────────────────────────────────────

@@ -156,12 +156,8 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
     psis, log_gammas = special.psi(arguments), special.gammaln(arguments)
     cut = 3 * (count - 1)
     three = (*several, 3, count - 1)
-    log_weights, sticks, stick_divergence = _sticks(
-        prior.concentration,
-        (g1, g2),
-        psis[..., :cut].reshape(three),
-        log_gammas[..., :cut].reshape(three),
-    )
+    both = psis[..., :cut].reshape(three), log_gammas[..., :cut].reshape(three)
+    log_weights, sticks, of_sticks = _sticks(prior.concentration, (g1, g2), *both)
     psi = np.add.reduce(psis[..., cut:].reshape(*several, d, count), axis=-2)
     share = (mass / kappa)[..., np.newaxis]
     m = share * mean
@@ -174,22 +170,15 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
     pulled *= share[..., np.newaxis]
     pulled += prior.scale
     held = gaussian.trace(gaussian.product(precision, pulled))
-    component_divergence = 0.5 * (
+    of_components = 0.5 * (
         prior.dof * (_sum(log_det_scale) - count * prior.log_det_scale)
         - 2.0 * (_sum(log_gammas[..., cut:]) - count * prior.log_gamma)
         + _sum(mass * psi)
         + d * (_sum(prior.strength / kappa - dof + np.log(kappa / prior.strength)) - count)
         + _sum(held)
     )  # (7)
-    return Posterior(
-        log_weights=log_weights,
-        mean=m,
-        strength=kappa,
-        precision=precision,
-        log_det=psi + d * _LOG_2 - log_det_scale,
-        sticks=sticks,
-        divergence=stick_divergence + component_divergence,
-    )
+    log_det, divergence = psi + d * _LOG_2 - log_det_scale, of_sticks + of_components
+    return Posterior(log_weights, m, kappa, precision, log_det, sticks, divergence)
 
 
 def _sum(numbers: FloatArray) -> FloatArray:

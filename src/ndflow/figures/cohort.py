@@ -209,21 +209,12 @@ def _draw_quartiles(axes: Axes, quartiles: FloatArray, sites: Sequence[str]) -> 
         y = top + (np.arange(len(shown)) + 0.5) / len(shown)
         low, middle, high = scans[shown].T
         gap = np.full_like(low, np.nan)
-        axes.plot(
-            np.column_stack([low, high, gap]).ravel(),
-            np.repeat(y, 3),
-            color=colour[name],
-            lw=0.7,
-            alpha=0.45,
-        )
+        spans = np.column_stack([low, high, gap]).ravel()
+        axes.plot(spans, np.repeat(y, 3), color=colour[name], lw=0.7, alpha=0.45)
         half = 0.5 / len(shown)
-        axes.plot(
-            np.column_stack([middle, middle, gap]).ravel(),
-            np.column_stack([y - half, y + half, gap]).ravel(),
-            color=colour[name],
-            lw=1.2,
-            solid_capstyle="butt",
-        )
+        ticks = np.column_stack([middle, middle, gap]).ravel()
+        ends = np.column_stack([y - half, y + half, gap]).ravel()
+        axes.plot(ticks, ends, color=colour[name], lw=1.2, solid_capstyle="butt")
         mean = scans[:, 1].mean()
         axes.plot([mean, mean], [top, top + 1], color=colour[name], ls=line[name], lw=1.6)
         top += 1.15

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -156,17 +156,9 @@ def _way(
 
     shades = np.where(shown, mean(log_det), np.nan).reshape(_ARROWS, _ARROWS).T
     colours = LinearSegmentedColormap.from_list("det", [style.SECOND, "#ffffff", style.ACCENT])
-    image = axis.imshow(
-        shades,
-        extent=(low[0], high[0], low[1], high[1]),
-        origin="lower",
-        aspect="auto",
-        cmap=colours,
-        vmin=-_MOST,
-        vmax=_MOST,
-        alpha=0.8,
-        interpolation="nearest",
-    )
+    ends: Any = {"extent": (low[0], high[0], low[1], high[1]), "vmin": -_MOST, "vmax": _MOST}
+    look: Any = {"aspect": "auto", "alpha": 0.8, "interpolation": "nearest"}
+    image = axis.imshow(shades, cmap=colours, origin="lower", **ends, **look)
     start = [mean(column)[shown] for column in before.T]
     move = [mean(column)[shown] for column in (after - before).T]
     axis.quiver(*start, *move, angles="xy", scale_units="xy", scale=1, color=style.INK, width=0.004)

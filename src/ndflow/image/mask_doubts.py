@@ -176,13 +176,9 @@ def measure_mask(image: Volume, inside: BoolArray, lesion: BoolArray | None = No
     left_right = int(np.argmax(np.abs(image.affine[0, :3])))
     flipped = np.flip(image.flat.reshape(shape, order="F"), left_right)
     flipped = flipped[tuple(slice(None, None, step) for step in steps)].T[box]
-    return replace(
-        found,
-        volume=share * field,
-        field_of_view=field,
-        overflow=_overflow(stored, chosen),
-        **_of_layers(image, stored, flipped, chosen, counts, (sizes * steps)[::-1]),
-    )
+    layers = _of_layers(image, stored, flipped, chosen, counts, (sizes * steps)[::-1])
+    layers["overflow"] = _overflow(stored, chosen)
+    return replace(found, volume=share * field, field_of_view=field, **layers)
 
 
 def _cut(chosen: BoolArray) -> float:
@@ -216,7 +212,7 @@ def _of_layers(
     chosen: BoolArray,
     counts: BoolArray,
     sizes: NDArray[Any],
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     """Return what the rim and the interior show, of voxels that count, which have certain sizes.
 
     Parameters
@@ -234,7 +230,9 @@ def _of_layers(
     interior = _without_surface(core[coarse], [number > 0 for number in layers]) & counts[coarse]
     deep = _some(image, stored[coarse], interior)
     rim = _some(image, stored, counts & ~core)
-    found = {"rim_share": 1 - float(np.count_nonzero(core) / np.count_nonzero(chosen))}
+    found: dict[str, float | None] = {
+        "rim_share": 1 - float(np.count_nonzero(core) / np.count_nonzero(chosen))
+    }
     if min(deep.size, rim.size) < _FEWEST:
         return found
     found["rise"] = _rise(deep, rim)

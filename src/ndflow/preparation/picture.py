@@ -64,14 +64,9 @@ class _Frame(NamedTuple):
 
     def pixels(self, plane: NDArray[Any]) -> Map:
         """Return a plane in square pixels, rows from top to bottom."""
-        found: Map = ndimage.affine_transform(
-            plane.astype(np.float32),
-            np.diag(self.pixel / self.spacing),
-            (self.first + self.pixel / 2) / self.spacing - 0.5,
-            output_shape=self.shape,
-            order=1,
-            mode="nearest",
-        )
+        step, first = self.pixel / self.spacing, (self.first + self.pixel / 2) / self.spacing - 0.5
+        values, how = plane.astype(np.float32), {"output_shape": self.shape, "mode": "nearest"}
+        found: Map = ndimage.affine_transform(values, np.diag(step), first, order=1, **how)
         return np.rot90(found)
 
     def drawn(

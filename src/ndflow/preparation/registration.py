@@ -620,12 +620,9 @@ def moved_channel(
     values = resampled(image, affine, matrix, grid, order=3)
     places = np.linalg.inv(affine) @ matrix @ grid.affine
     shown = sampled(np.ones(image.shape, np.uint8), places, grid.shape) > 0
-    fit = ChannelFit(
-        tuple(map(tuple, matrix.tolist())),
-        float(np.linalg.norm(away, axis=0).max()),
-        _mutual_information(fixed[coarse.brain], there[coarse.brain]),
-        float(shown[brain].mean()),
-    )
+    moved, covered = float(np.linalg.norm(away, axis=0).max()), float(shown[brain].mean())
+    likeness = _mutual_information(fixed[coarse.brain], there[coarse.brain])
+    fit = ChannelFit(tuple(map(tuple, matrix.tolist())), moved, likeness, covered)
     return np.where(shown, values, np.float32(np.nan)), fit
 
 
@@ -701,12 +698,8 @@ def aligned_copy(
     anatomy = halved_anatomy()
     template = interpolated(anatomy.brain, anatomy.affine, grid.shape, grid.affine) > 0.5
     smaller = min(int(inside.sum()), int(template.sum()))
-    return AlignedCopy(
-        matrix,
-        grid,
-        resampled(image, affine, matrix, grid, order=3),
-        inside,
-        None if tissues is None else np.stack([linearly(part) for part in tissues]),
-        None if lesion is None else linearly(lesion.astype(np.float32)) > DAMAGED,
-        int((inside & template).sum()) / max(smaller, 1),
-    )
+    overlap = int((inside & template).sum()) / max(smaller, 1)
+    copy = resampled(image, affine, matrix, grid, order=3)
+    maps = None if tissues is None else np.stack([linearly(part) for part in tissues])
+    damaged = None if lesion is None else linearly(lesion.astype(np.float32)) > DAMAGED
+    return AlignedCopy(matrix, grid, copy, inside, maps, damaged, overlap)

@@ -213,12 +213,8 @@ def _updated(
     of_tissue = np.bincount(_TISSUE, count)
     of_class = np.concatenate([of_tissue, (mixed / evidence).sum(axis=1) + 1e-6])
     weights = of_class / (priors / total).sum(axis=1)
-    return TissueClasses(
-        means,
-        np.maximum(np.sqrt(variances / count), least),
-        count / of_tissue[_TISSUE],
-        weights / weights.sum(),
-    )
+    sds, shares = np.maximum(np.sqrt(variances / count), least), count / of_tissue[_TISSUE]
+    return TissueClasses(means, sds, shares, weights / weights.sum())
 
 
 def _density(z: Floats) -> Floats:

@@ -244,10 +244,8 @@ def preparation_doubts(measures: Measures) -> tuple[Doubt, ...]:
         found.append((_FIELD, f"{text}, by a factor of more than {_BIAS:.0f}"))
     for name, fit in (measures.channels or {}).items():
         if fit.likeness < _MUTUAL or fit.moved > _MOVED or fit.covered < _COVERED:
-            text = (
-                f"{name} was moved by {fit.moved:.0f} mm, shows {fit.covered:.0%} of the brain, and"
-            )
-            text += f" has a normalised mutual information of {fit.likeness:.2f} with the scan"
+            text = f"{name} was moved by {fit.moved:.0f} mm, shows {fit.covered:.0%} of the brain, "
+            text += f"and has a normalised mutual information of {fit.likeness:.2f} with the scan"
             usual = f"usual are at most {_MOVED:.0f} mm, and at least {_COVERED:.0%} and {_MUTUAL}"
             found.append((_CHANNEL, f"{text}; {usual}"))
     return tuple(Doubt(kind, f"{text}.", hint) for (kind, hint), text in found)

@@ -180,9 +180,5 @@ class Study:
     def paths(self, scan: Subject, channel: str | None = None) -> ResultPaths:
         """Return where the results of a channel of a scan go; by default, of the first."""
         output = scan.outputs[channel or scan.channels[0]]
-        return ResultPaths(
-            self.model(scan),
-            self.folder / output.image,
-            self.folder / output.sidecar,
-            self.folder / FIGURES / f"{output.name}.png",
-        )
+        files = output.image, output.sidecar, f"{FIGURES}/{output.name}.png"
+        return ResultPaths(self.model(scan), *(self.folder / file for file in files))

@@ -502,5 +502,11 @@ class Progress(Protocol):
         """Note what became of a scan."""
 
 
-class Silent(Progress):
+class Silent:
     """Shows nothing."""
+
+    def begin(self, stage: str, total: int) -> None:
+        """Do nothing."""
+
+    def step(self, stage: str, outcome: Outcome) -> None:
+        """Do nothing."""

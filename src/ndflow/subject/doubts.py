@@ -200,9 +200,8 @@ def _distance_doubts(
         hint = "compare their histograms: does the scan show what the target does not, or more?"
         found.append(Doubt("far from target", text, hint))
     if left > aligned + _FURTHER:
-        text = (
-            f"It is further from its target ({left:.3f} sd) than after z-scoring ({aligned:.3f})."
-        )
+        text = f"It is further from its target ({left:.3f} sd) than after z-scoring "
+        text += f"({aligned:.3f})."
         hint = "try a target more like the scan, or take --method affine"
         found.append(Doubt("worse than z-scoring", text, hint))
     return found

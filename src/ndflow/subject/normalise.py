@@ -532,14 +532,11 @@ def normalise_subject(
     solution, pieces, doubts = map_subject(voxels, model, Goal(goal, options), options)
     about = target_doubts(voxels, model, target, goal, subject.channels)
     doubts = [(*one, *found) for one, found in zip(about, doubts, strict=True)]
+    several = {"joint": True} if len(voxels.volumes) > 1 else {}
     record = MapRecord(
         solution.imap,
         command=command,
-        settings={
-            **selection(subject),
-            **options.of(*_STEPS),
-            **({"joint": True} if len(voxels.volumes) > 1 else {}),
-        },
+        settings={**selection(subject), **options.of(*_STEPS), **several},
         inputs=files | target.files,
         target=TargetRecord(
             target.name,
@@ -696,20 +693,12 @@ def apply_map(
             f"mapped; to undo it, give the same --mask and --set outside",
         )
     chosen = saved.map.inverse() if inverse else saved.map
-    record = MapRecord(
-        chosen,
-        command=command,
-        settings={
-            "inverse": inverse,
-            "mask": selection(subject)["mask"],
-            **options.of("read", "write"),
-        },
-        inputs=voxels.files | files,
-        warnings=warnings,
-    )
+    mask = selection(subject)["mask"]
+    settings = {"inverse": inverse, "mask": mask, **options.of("read", "write")}
+    inputs_read = voxels.files | files
+    record = MapRecord(chosen, command, settings, inputs_read, warnings=warnings)
     doubts: Iterable[tuple[Doubt, ...]] = [()] * len(voxels.volumes)
     if not inverse:
-        mask = selection(subject)["mask"]
         masked = subject.has_brain_mask or mask == saved.setting("mask")
         about = zip(voxels.volumes, range_doubts(saved, voxels, masked=masked), strict=True)
         doubts = [(*image_doubts(volume.path), *odd) for volume, odd in about]

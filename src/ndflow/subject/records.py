@@ -145,13 +145,9 @@ class ScanModel(FileRecord):
     @property
     def model(self) -> DensityModel:
         """What a method knows about the scan."""
-        return DensityModel(
-            self.mixture,
-            self.landmarks,
-            self.tissues,
-            None if self.quantiles is None else np.array(self.quantiles),
-            marginals=self.marginals or (),
-        )
+        quantiles = None if self.quantiles is None else np.array(self.quantiles)
+        own = self.marginals or ()
+        return DensityModel(self.mixture, self.landmarks, self.tissues, quantiles, marginals=own)
 
 
 @dataclass(frozen=True)

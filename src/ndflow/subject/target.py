@@ -227,15 +227,9 @@ def _target_in(
     """Return a density as a target."""
     if isinstance(record, ReferenceModel):
         reference = record.reference
-        return Target(
-            DensityModel.of_reference(reference),
-            name,
-            False,
-            files,
-            doubts=reference_doubts(reference.scans),
-            channels=channels or reference.channel_names,
-            facts=TargetFacts.of_reference(reference),
-        )
+        model, facts = DensityModel.of_reference(reference), TargetFacts.of_reference(reference)
+        doubts, shown = reference_doubts(reference.scans), channels or reference.channel_names
+        return Target(model, name, False, files, (), doubts, shown, facts)
     names = channels or record.channel_names or (ANY_CHANNEL,) * record.mixture.channels
     return Target(record.model, name, True, files, doubts=record.doubts, channels=names)
 
@@ -334,13 +328,11 @@ def for_method(target: Target, options: Options) -> Target:
     needed = DensityModel(mixture)
     if mixture.channels == 1:
         with error_about(target.name):
-            needed = DensityModel(
-                mixture,
-                method_of(options).target_landmarks(
-                    target.model.landmarks, mixture, options, averaged=not target.has_units
-                ),
-                target_rule(options).population_tissues(mixture, target.model.tissues),
+            landmarks = method_of(options).target_landmarks(
+                target.model.landmarks, mixture, options, averaged=not target.has_units
             )
+            tissues = target_rule(options).population_tissues(mixture, target.model.tissues)
+            needed = DensityModel(mixture, landmarks, tissues)
     return target._replace(model=needed)
 
 

@@ -87,12 +87,9 @@ class Energy:
         if means.shape[1] != target.channels:
             raise InvalidValueError(f"source has {means.shape[1]} channels, not {target.channels}")
         count = len(weights)
-        values, by_shift, by_sum = self._pairs(
-            means,
-            covariances,
-            np.concatenate([means, target.means]),
-            np.concatenate([covariances, target.covariances]),
-        )
+        others = np.concatenate([means, target.means])
+        spreads = np.concatenate([covariances, target.covariances])
+        values, by_shift, by_sum = self._pairs(means, covariances, others, spreads)
         pairs = np.outer(weights, np.concatenate([weights, -target.weights]))
         energies = pairs * values
         value = 0.5 * energies[:, :count].sum() + energies[:, count:].sum() + self._constant

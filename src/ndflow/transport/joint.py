@@ -261,10 +261,8 @@ class Meshed(IntensityMap):
         for start in range(0, len(x), _BLOCK):
             block = y[start : start + _BLOCK]
             near = self.interpolated(block)
-            block[near], block[~near] = (
-                self._interpolation(block[near]),
-                self.flow._mapped(block[~near]),
-            )
+            block[near] = self._interpolation(block[near])
+            block[~near] = self.flow._mapped(block[~near])
         return y
 
     def _interpolation(self, x: FloatArray) -> FloatArray:
@@ -449,12 +447,8 @@ def joint_map(
     mapped = first(voxels)
     fitted = fit(joint_histogram(mapped), effective_count=effective_count).mixture
     affine = align(fitted, target)
-    found = match(
-        fitted.transformed(affine.matrix, affine.offset),
-        target,
-        regularisation=regularisation,
-        blurs=_BLURS,
-    )
+    aligned = fitted.transformed(affine.matrix, affine.offset)
+    found = match(aligned, target, regularisation=regularisation, blurs=_BLURS)
     sample = _thinned(mapped)
     start = affine(sample)
     flow = Flow(*with_far_field(found.source, found.matched))

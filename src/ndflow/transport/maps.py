@@ -184,11 +184,8 @@ class Affine(IntensityMap):
         offset = real_array(self.offset, "offset", None)
         matrix = real_array(self.matrix, "matrix", offset.size, offset.size)
         rows = np.abs(matrix).max(axis=1, initial=0.0)
-        if (
-            not rows.size
-            or not rows.all()
-            or not np.linalg.cond(matrix / rows[:, np.newaxis]) < _SINGULAR
-        ):
+        regular = rows.size and rows.all()
+        if not regular or not np.linalg.cond(matrix / rows[:, np.newaxis]) < _SINGULAR:
             raise InvalidValueError("matrix must be invertible")
         self._set(matrix=matrix, offset=offset)
 

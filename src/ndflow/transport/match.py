@@ -50,9 +50,9 @@ from ndflow.transport.divergence import Energy
 from ndflow.transport.optimise import Minimum, minimise, settle
 from ndflow.values import FloatArray, Status, Value, number_of, positive, real_array, short, whole
 
-_MAX_ITERATIONS, _FEW_ITERATIONS = 1000, 50
+_FEW_ITERATIONS = 50  # of Newton's method
 _NEAR = 1e-6  # once a step gains less, the minimum is close and Newton's method takes over
-_NOTHING, _FLAT = 1e-12, 1e-8  # gain of a step and size of the gradient at which a search ends
+_NOTHING = 1e-12  # gain of a step at which a search ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,12 +147,8 @@ def match(
     message = f"converged after {taken} iterations"
     if not converged:
         message = f"stopped after {taken} iterations; try a larger regularisation"
-    return Match(
-        source=source,
-        matched=GaussianMixture(source.weights, means, precisions),
-        divergences=np.array(trace),
-        status=Status(converged, taken, message),
-    )
+    matched = GaussianMixture(source.weights, means, precisions)
+    return Match(source, matched, np.array(trace), Status(converged, taken, message))
 
 
 def _searched(
@@ -178,14 +174,7 @@ def _searched(
         trace.append(latest)
 
     def search(begin: FloatArray, tolerance: float) -> Minimum:
-        return minimise(
-            evaluate,
-            begin,
-            accepted=keep,
-            value_tolerance=tolerance,
-            gradient_tolerance=_FLAT,
-            iterations=_MAX_ITERATIONS,
-        )
+        return minimise(evaluate, begin, accepted=keep, value_tolerance=tolerance)
 
     if objective.bends:
         near = search(start, _NEAR)
@@ -204,13 +193,7 @@ def _approached(coarse: Sequence[Objective], start: FloatArray) -> FloatArray:
         def evaluate(flat: FloatArray, at: Objective = objective) -> tuple[float, FloatArray]:
             return at.in_coordinates(flat)[1:]
 
-        start = minimise(
-            evaluate,
-            start,
-            value_tolerance=_NEAR,
-            gradient_tolerance=_FLAT,
-            iterations=_MAX_ITERATIONS,
-        ).x
+        start = minimise(evaluate, start, value_tolerance=_NEAR).x
     return start
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -75,14 +75,9 @@ def normalising_map(
     >>> imap([300.0, 500.0]).round(1)
     array([-1.,  1.])
     """
-    matched = align_and_match(
-        source if isinstance(source, GaussianMixture) else source.mixture,
-        target if isinstance(target, GaussianMixture) else target.mixture,
-        objective=objective,
-        regularisation=regularisation,
-        frozen=frozen,
-    )
-    return flow_map(*matched, solver=solver, steps=steps)
+    pair = (one if isinstance(one, GaussianMixture) else one.mixture for one in (source, target))
+    how: Any = {"objective": objective, "regularisation": regularisation, "frozen": frozen}
+    return flow_map(*align_and_match(*pair, **how), solver=solver, steps=steps)
 
 
 def align_and_match(

@@ -32,8 +32,8 @@ def minimise(
     start: FloatArray,
     *,
     value_tolerance: float,
-    gradient_tolerance: float,
-    iterations: int,
+    gradient_tolerance: float = 1e-8,
+    iterations: int = 1000,
     accepted: Callable[[FloatArray], None] = lambda _: None,
 ) -> Minimum:
     """Minimise a function.

@@ -192,12 +192,9 @@ def prepare(
 
     place = Path(out).absolute()
     listing = list_scans(table, place, pattern, (channel,) if channel else ())
+    preparing = Preparing(mask, raw.tissues, raw.no_bias_field, space, resolution)
+    options = Options(**expert_options(expert, "read"), force=force)
     study = assemble_preparation(
-        listing,
-        place,
-        Preparing(mask, raw.tissues, raw.no_bias_field, space, resolution),
-        Options(**expert_options(expert, "read"), force=force),
-        jobs=run.jobs,
-        scheduler=run.scheduler,
+        listing, place, preparing, options, jobs=run.jobs, scheduler=run.scheduler
     )
     return carry_out({"": study}, {"": listing}, run)
