@@ -177,8 +177,8 @@ def measure_mask(image: Volume, inside: BoolArray, lesion: BoolArray | None = No
     flipped = np.flip(image.flat.reshape(shape, order="F"), left_right)
     flipped = flipped[tuple(slice(None, None, step) for step in steps)].T[box]
     layers = _of_layers(image, stored, flipped, chosen, counts, (sizes * steps)[::-1])
-    layers["overflow"] = _overflow(stored, chosen)
-    return replace(found, volume=share * field, field_of_view=field, **layers)
+    overflow = _overflow(stored, chosen)
+    return replace(found, volume=share * field, field_of_view=field, overflow=overflow, **layers)
 
 
 def _cut(chosen: BoolArray) -> float:
@@ -212,7 +212,7 @@ def _of_layers(
     chosen: BoolArray,
     counts: BoolArray,
     sizes: NDArray[Any],
-) -> dict[str, float | None]:
+) -> dict[str, float]:
     """Return what the rim and the interior show, of voxels that count, which have certain sizes.
 
     Parameters
@@ -230,9 +230,7 @@ def _of_layers(
     interior = _without_surface(core[coarse], [number > 0 for number in layers]) & counts[coarse]
     deep = _some(image, stored[coarse], interior)
     rim = _some(image, stored, counts & ~core)
-    found: dict[str, float | None] = {
-        "rim_share": 1 - float(np.count_nonzero(core) / np.count_nonzero(chosen))
-    }
+    found = {"rim_share": 1 - float(np.count_nonzero(core) / np.count_nonzero(chosen))}
     if min(deep.size, rim.size) < _FEWEST:
         return found
     found["rise"] = _rise(deep, rim)

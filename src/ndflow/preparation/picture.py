@@ -65,8 +65,10 @@ class _Frame(NamedTuple):
     def pixels(self, plane: NDArray[Any]) -> Map:
         """Return a plane in square pixels, rows from top to bottom."""
         step, first = self.pixel / self.spacing, (self.first + self.pixel / 2) / self.spacing - 0.5
-        values, how = plane.astype(np.float32), {"output_shape": self.shape, "mode": "nearest"}
-        found: Map = ndimage.affine_transform(values, np.diag(step), first, order=1, **how)
+        values, shape = plane.astype(np.float32), self.shape
+        found: Map = ndimage.affine_transform(
+            values, np.diag(step), first, output_shape=shape, order=1, mode="nearest"
+        )
         return np.rot90(found)
 
     def drawn(
