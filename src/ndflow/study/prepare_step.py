@@ -241,14 +241,11 @@ class PrepareStep(Step):
         copy : whether its copy in the space of the template is meant.
         """
         paths = self.paths(scan, copy=copy)
-        maps = () if self.steps(scan)["tissues"] == "none" else map(str, paths.tissues)
-        return replace(
-            scan,
-            images={name: str(path) for name, path in paths.images.items()},
-            mask=str(paths.mask),
-            lesion=None if scan.lesion is None else str(paths.lesion),
-            tissues=TissueMaps(*maps),
-        )
+        none = self.steps(scan)["tissues"] == "none"
+        maps = TissueMaps() if none else TissueMaps(*map(str, paths.tissues))
+        images = {name: str(path) for name, path in paths.images.items()}
+        lesion = None if scan.lesion is None else str(paths.lesion)
+        return replace(scan, images=images, mask=str(paths.mask), lesion=lesion, tissues=maps)
 
     def records(self, scan: Subject) -> list[Path]:
         """Return where the record goes."""
@@ -402,16 +399,12 @@ def _read_raw(scan: Subject, steps: Mapping[str, str], max_bytes: int) -> _Raw:
 
 def _prepare(given: _Raw, steps: Mapping[str, str]) -> dict[str, PreparedVolume]:
     """Prepare all channels; tissues are found in one of them, unless they were given."""
-    found = {
-        channel: prepare_volume(
-            volume,
-            given.brain,
-            lesion=given.lesion,
-            bias_field=steps["bias field"] == "corrected",
-            tissues=channel == given.anchor and steps["tissues"] == "found",
+    corrected, found = steps["bias field"] == "corrected", {}
+    for channel, volume in given.volumes.items():
+        segmented = channel == given.anchor and steps["tissues"] == "found"
+        found[channel] = prepare_volume(
+            volume, given.brain, lesion=given.lesion, bias_field=corrected, tissues=segmented
         )
-        for channel, volume in given.volumes.items()
-    }
     one = found[given.anchor]
     one = one._replace(measures=replace(one.measures, channels=given.fits or None))
     if given.maps:
@@ -695,12 +688,8 @@ def tables(study: Study, scans: Sequence[Subject]) -> dict[str, bytes]:
 
 
 def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:
-    files = {
-        **dict(zip(images, ready.images.values(), strict=True)),
-        "mask": ready.mask,
-        "lesion": ready.lesion,
-        **ready.tissues._asdict(),
-    }
+    files: dict[str, Any] = dict(zip(images, ready.images.values(), strict=True))
+    files |= {"mask": ready.mask, "lesion": ready.lesion, **ready.tissues._asdict()}
     relative = {
         what: source and Path(os.path.relpath(str(source), study.folder)).as_posix()
         for what, source in files.items()

@@ -134,16 +134,11 @@ class Result:
         options = Options(dtype=volume.stored.dtype.name, force=force)  # type: ignore[arg-type]
         inputs = names_of(self.record.inputs or {})
         check_results([path], inputs, options=options)
-        return deliver(
-            self.image,
-            volume,
-            [volume.values(volume.flat)],
-            self.record,
-            output=path,
-            inputs=inputs,
-            options=options,
-            histogram=self.histogram,
+        made = [volume.values(volume.flat)]
+        result = deliver(
+            self.image, volume, made, self.record, output=path, inputs=inputs, options=options
         )
+        return replace(result, histogram=self.histogram)
 
     def plot(self) -> Figure:
         """Draw the histogram before and after, and the map between them.
@@ -201,7 +196,6 @@ def deliver(
     sidecar: AnyPath | None = None,
     metadata: Mapping[str, JSON] | None = None,
     also: Mapping[Path, bytes] | None = None,
-    histogram: Histogram | None = None,
 ) -> Result:
     """Write an image with its sidecar, or return it in memory.
 
@@ -217,34 +211,25 @@ def deliver(
     sidecar : where the sidecar goes, if not beside the image.
     metadata : what else the sidecar says, for BIDS.
     also : other files that appear with the image, and their content.
-    histogram : see `Result`.
     """
     if output is None:
         make = make_array if isinstance(image, np.ndarray) else make_image
         made, clipped = make(like, chunks, dtype=options.dtype)
         full = _completed(record, clipped, like.path, options)
-        return Result(made, full, histogram)
+        return Result(made, full)
     place = Path(sidecar or sidecar_of(output))
-    protected = all_files(inputs)
+    keep, dtype, force = all_files(inputs), options.dtype, options.force
     with ExitStack() as pending:
         written = write_volume(
-            output,
-            like,
-            chunks,
-            dtype=options.dtype,
-            force=options.force,
-            inputs=protected,
-            pending=pending,
+            output, like, chunks, dtype=dtype, force=force, inputs=keep, pending=pending
         )
         outputs = {**written.sha256}
         for path, content in (also or {}).items():
-            outputs[path] = model_files.write_pending(pending, path, content, inputs=protected)
+            outputs[path] = model_files.write_pending(pending, path, content, inputs=keep)
         full = _completed(record, written.clipped, os.fspath(output), options)
         full = replace(full, outputs=model_files.relative_outputs(place, outputs))
-        model_files.list_outputs(
-            pending, place, full.content(metadata), outputs, force=options.force
-        )
-    return Result(None, full, histogram, output)
+        model_files.list_outputs(pending, place, full.content(metadata), outputs, force=force)
+    return Result(None, full, output=output)
 
 
 def deliver_channels(
@@ -554,16 +539,11 @@ def normalise_subject(
         preset=preset,
         joint=solution.joint,
     )
-    results = deliver_channels(
-        subject,
-        voxels,
-        pieces,
-        [replace(record, doubts=(*model.doubts, *found)) for found in doubts],
-        outputs=outputs,
-        inputs=inputs,
-        options=options,
-        histogram=histogram,
+    records = [replace(record, doubts=(*model.doubts, *found)) for found in doubts]
+    made = deliver_channels(
+        subject, voxels, pieces, records, outputs=outputs, inputs=inputs, options=options
     )
+    results = {name: replace(one, histogram=histogram) for name, one in made.items()}
     for name, volume in zip(results, voxels.volumes, strict=True) if report else ():
         slices = preview_of(volume, voxels.inside, solution.imap, voxels.lesion)
         results[name] = replace(results[name], seen=(model, slices))
@@ -702,14 +682,12 @@ def apply_map(
         masked = subject.has_brain_mask or mask == saved.setting("mask")
         about = zip(voxels.volumes, range_doubts(saved, voxels, masked=masked), strict=True)
         doubts = [(*image_doubts(volume.path), *odd) for volume, odd in about]
-    return deliver_channels(
-        subject,
-        voxels,
+    pieces, records = (
         map_voxels(voxels, chosen, options),
-        [replace(record, doubts=own) for own in doubts],
-        outputs=outputs,
-        inputs=inputs,
-        options=options,
+        [replace(record, doubts=d) for d in doubts],
+    )
+    return deliver_channels(
+        subject, voxels, pieces, records, outputs=outputs, inputs=inputs, options=options
     )
 
 

@@ -46,17 +46,12 @@ def plot_result(
     y = np.linspace(map_y[0], map_y[-1], _POINTS)
     # What the alignment alone would do: from the scan's mean and sd to the target's.
     mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
+    shown = before.density(midpoint_edges(x)), after.density(midpoint_edges(y))
+    quantiles = after.quantile(QUANTILE_LEVELS), target.quantile(QUANTILE_LEVELS)
     return scan_figure(
-        DensityCurves(x, before.density(midpoint_edges(x)), components.sum(axis=0), components),
+        DensityCurves(x, shown[0], components.sum(axis=0), components),
         MapCurves(x, map_y, np.exp(log_slope), mean + sd * align(mixture)(x)),
-        FitCurves(
-            y,
-            after.density(midpoint_edges(y)),
-            target=np.exp(target.logpdf(y)),
-            quantiles=after.quantile(QUANTILE_LEVELS),
-            target_quantiles=target.quantile(QUANTILE_LEVELS),
-            bands=bands,
-        ),
+        FitCurves(y, shown[1], np.exp(target.logpdf(y)), *quantiles, bands),
     )
 
 
@@ -81,12 +76,7 @@ def plot_channels(
     voxels = own.sample(_SAMPLE, generator)
     before, after = (np.sqrt(np.diagonal(one.covariance())) for one in (own, target))
     mapped, log_det = imap.with_log_det_jacobian(voxels)
-    return joint_figure(
-        JointVoxels(
-            names=[f"{name} (sd)" for name in names],
-            before=(voxels - own.mean()) / before,
-            after=(mapped - target.mean()) / after,
-            log_det=log_det + np.log(before / after).sum(),
-            target=(target.sample(_SAMPLE, generator) - target.mean()) / after,
-        )
-    )
+    start, end = (voxels - own.mean()) / before, (mapped - target.mean()) / after
+    growth = log_det + np.log(before / after).sum()
+    goal = (target.sample(_SAMPLE, generator) - target.mean()) / after
+    return joint_figure(JointVoxels([f"{name} (sd)" for name in names], start, end, growth, goal))

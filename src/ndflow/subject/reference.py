@@ -273,13 +273,10 @@ def write_reference(
         parts = [one.parts[key] for one in models]
         _refuse_same_content(sources, [_image(part) for part in parts], inputs)
         own = first.channel_names if first.joint else key or channel or ANY_CHANNEL
+        kind: Average = average or ("density" if first.joint else "quantile")  # as with auto
+        alone = [part.model for part in parts]
         reference = average_models(
-            [part.model for part in parts],
-            options,
-            names=names,
-            weights=weights,
-            average=average or ("density" if first.joint else "quantile"),  # as with preset auto
-            channel_names=own,
+            alone, options, names=names, weights=weights, average=kind, channel_names=own
         )
         made[key] = ReferenceModel(reference, inputs)
     record = made[""] if "" in made else records.ReferenceModels(made)

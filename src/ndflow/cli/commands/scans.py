@@ -146,15 +146,9 @@ def apply(
         raise InvalidValueError(f"{len(image)} images; give one, or channels as NAME=IMAGE")
     (subject,) = subjects
     folder, (files,) = outputs_of(subjects, output)
-    arguments = {
-        "subject": subject,
-        "imap": map,
-        "inverse": inverse,
-        "other_image": other_image,
-        "outputs": files,
-        "options": Options(**typed_options(options, "write", "read")),
-        "command": command_line(),
-    }
+    settings = Options(**typed_options(options, "write", "read"))
+    what = {"subject": subject, "imap": map, "inverse": inverse, "other_image": other_image}
+    arguments = {**what, "outputs": files, "options": settings, "command": command_line()}
     tasks, outputs = [Task(subject.path, arguments)], [*files.values()]
     code, _ = run_scans("apply", apply_map, tasks, verbosity, folder=folder, files=outputs)
     return code
