@@ -18,8 +18,8 @@ from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, Solution, method_of
 from ndflow.methods.ndflow import carried, chosen_density, solve_together, target_rule
 from ndflow.options import Options
-from ndflow.population import pushforward
-from ndflow.population.proportions import OF_ANY, Variation
+from ndflow.population import TissueModel, pushforward
+from ndflow.population.proportions import OF_ANY, Variation, model_of_site
 from ndflow.transport import Affine, Chain, align
 from ndflow.values import FloatArray
 
@@ -87,6 +87,17 @@ class Goal:
             there = DensityModel(self._after(scan, through_site), tissues=scan.tissues)
             last = method.solve(there, self.reference, self.options)
         return replace(last, imap=Chain((through_site, last.imap)), affine=whole)
+
+    def for_people(self) -> Goal:
+        """Return the goal of a site whose people may have other proportions of tissue on average.
+
+        They take the place of those of the population, so the map of the site keeps them.
+        """
+        if self.site is None or not isinstance(self.reference.tissues, TissueModel):
+            return self
+        model = model_of_site(self.site.reference.distribution, self.reference.tissues)
+        way = SiteMap.to(DensityModel(model.target(model.mean)), self.site.reference, self.options)
+        return replace(self, reference=replace(self.reference, tissues=model), site=way)
 
     def on_the_way(self, scan: DensityModel) -> DensityModel:
         """Return a scan after the map of its site, if there is one; only quantiles are moved."""

@@ -32,13 +32,17 @@ D of n scans, for which people count as well, ``S = C + J Jᵀ``, this minimises
 
 Where contrast differs much between the scans of a site, C is large, and s stays near s̄.
 
+**Sites have people, too.** With the covariance φ Σ, equation (2) finds the mean proportions of the
+people of a site in the average of its scans, where contrast differs as between any two scanners.
+They take the place of s̄ for these scans.
+
 The scale of lengths is that of the population: a standard deviation of 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -57,6 +61,7 @@ from ndflow.values import FloatArray, Record, einsum, real_array
 # 68 real scans, which knows no labels.
 _LENGTH, _DIRECTIONS = 0.45, 6
 _SPREADS = np.array([0.3, 1.0])  # τ, of the logarithms of κ² and ν²
+_BETWEEN = 0.25  # φ
 _LEAST = 0.02  # smallest proportion of a tissue, or half of its mean if that is less
 _ENDS, _POINTS = np.array([1e-4, 1 - 1e-4]), 2000  # of a table of the tissues
 _STARTS = [np.array(z) for z in product(np.linspace(-4.0, 4.0, 9), repeat=2)]  # in Gauss–Newton
@@ -248,6 +253,18 @@ def estimated_proportions(
     return Estimate(
         people.proportions(z), einsum("gi,ij,hj->gh", people.plane, known, people.plane)
     )
+
+
+def model_of_site(average: FloatArray, model: TissueModel) -> TissueModel:
+    """Return the tissues of a population with the mean proportions of the people of a site.
+
+    Parameters
+    ----------
+    average : the quantiles of the average of the site, as for `estimated_proportions`.
+    model : the tissues of the population.
+    """
+    between = replace(model, covariance=_BETWEEN * model.covariance)
+    return replace(model, mean=estimated_proportions(average, between).proportions)
 
 
 def _known(pull: FloatArray, moves: FloatArray) -> FloatArray:

@@ -300,7 +300,7 @@ def _with_tissues(
 def _with_variation(
     study: Study, goals: Mapping[str | None, Goal], scans: Sequence[Subject], models: Models
 ) -> dict[str | None, Goal]:
-    """Return goals that know how the scans of each differ beside people, where that counts.
+    """Return goals that know the people of each, and how scans differ beside them, if it counts.
 
     Scans that go to a given reference by themselves must not depend on the others.
     """
@@ -312,6 +312,7 @@ def _with_variation(
         if (goal.site is not None) != study.mode.by_site:
             continue
         own = [scan for scan in scans if site is None or scan.site == site]
+        goal = goal.for_people()
         quantiles = [goal.on_the_way(models[scan.name]).distribution for scan in own]
         usual = OF_ANY if goal.site is None else OF_SITE
         tissues: TissueModel = goal.reference.tissues  # type: ignore[assignment]
