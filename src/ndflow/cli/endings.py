@@ -147,6 +147,7 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
         lines = {
             "scans": _scans(summary, "done", renewed=page.renewed),
             "sites": sites,
+            "visits": summary.visits,
             "preset": preset,
             "agreement": _agreement(summary.agreement) if summary.done > 1 else None,
             "flagged": flagged,

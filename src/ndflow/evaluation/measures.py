@@ -17,12 +17,14 @@ from ndflow.evaluation import sites, statistics
 from ndflow.evaluation.classification import Indices, accuracy, known_subjects
 from ndflow.evaluation.comparison import Comparison, Condition, covariate_values
 from ndflow.evaluation.tissues import TISSUE_ROWS, separability
+from ndflow.study.visits import visits_in
 from ndflow.values import FloatArray
 
 Row = dict[str, Any]  # text and numbers by the names of their columns; None where there is nothing
 
 RECOGNISED = "recognised"
 _RATIOS = ("tissues", *TISSUE_ROWS, "between", "within", "dprime", "repeats")  # are their changes
+_VISITS = ("person", *(f"person_{tissue}" for tissue in TISSUE_ROWS), "shading")  # and theirs
 
 
 def measures(comparison: Comparison) -> list[Row]:
@@ -42,10 +44,11 @@ def _measured(
     quantiles, tissues = condition.quantiles, condition.tissues
     at = np.array(comparison.sites or [""] * len(comparison.scans))
     subjects = [scan.person for scan in comparison.scans]
-    repeated = len({*subjects}) < len(subjects)
+    repeated = bool(visits_in(comparison.scans))
     distances = sites.wasserstein_matrix(quantiles) if repeated else None
     classified = comparison.classified.get(condition.name)
-    found = {name: np.full(len(parts), math.nan) for name in (*_RATIOS, RECOGNISED)}
+    names = (*_RATIOS, *(_VISITS if repeated else ()), RECOGNISED)
+    found = {name: np.full(len(parts), math.nan) for name in names}
     for place, part in enumerate(parts):
         where = at[part].tolist()
         found["within"][place] = sites.distance_within_sites(quantiles[part], where)
@@ -61,6 +64,14 @@ def _measured(
         if distances is not None:
             own = [subjects[number] for number in part]
             found["repeats"][place] = sites.repeatability(distances[np.ix_(part, part)], own)
+            apart = condition.shading[part]
+            if np.isfinite(apart).any():
+                found["shading"][place] = np.nanmean(apart)
+            if tissues is not None:
+                people = known_subjects([comparison.scans[number] for number in part])
+                sds = statistics.sd_within(tissues[part, :, 1], people)
+                for name, sd in zip(_VISITS, (sds.mean(), *sds), strict=False):
+                    found[name][place] = sd
     return found
 
 
@@ -121,7 +132,7 @@ def _change(
 ) -> Row:
     """Return the change of a measure of all scans, and of those without each of the subjects."""
     with np.errstate(all="ignore"):  # what is not known, or 0
-        if name in _RATIOS:
+        if name in (*_RATIOS, *_VISITS):
             logarithms = statistics.jackknife(np.log(after / before), where)
             kind, made = "ratio", statistics.Change(*np.exp(logarithms).tolist())
         else:

@@ -16,6 +16,7 @@ from ndflow.evaluation.distribution import average_distribution, histogram_fit, 
 from ndflow.evaluation.measures import Row, changes, measures
 from ndflow.evaluation.tissues import TISSUE_ROWS, separability
 from ndflow.image.subject import Subject
+from ndflow.study.visits import visits_in
 from ndflow.values import FloatArray
 
 Tables = dict[str, list[Row]]
@@ -145,6 +146,23 @@ def _reliability(comparison: Comparison) -> list[Row]:
     return rows
 
 
+def _visits(comparison: Comparison) -> list[Row]:
+    """What has changed since the first scan of each person: medians of tissues, and shading."""
+    place = {scan.name: number for number, scan in enumerate(comparison.scans)}
+    rows = []
+    for condition in comparison.conditions:
+        for person, (first, *others) in visits_in(comparison.scans).items():
+            for later in others:
+                one, now = place[first.name], place[later.name]
+                row: Row = {"condition": condition.name, "subject": person}
+                row |= {"first": first.name, "scan": later.name}
+                if condition.tissues is not None:
+                    moved = condition.tissues[now, :, 1] - condition.tissues[one, :, 1]
+                    row |= dict(zip(TISSUE_ROWS, moved.tolist(), strict=True))
+                rows.append(row | {"shading": float(condition.shading[now])})
+    return rows
+
+
 def _covariate(comparison: Comparison) -> list[Row]:
     """What covariates do to the median of each tissue within sites, each given the others."""
     known = [covariate_values(comparison.scans, name) for name in comparison.covariates]
@@ -196,6 +214,7 @@ _MAKERS = {
     "classification": _classification,
     "predictions": _predictions,
     "reliability": _reliability,
+    "visits": _visits,
     "covariate": _covariate,
     "features": _features,
 }

@@ -17,9 +17,13 @@ from ndflow.evaluation.sites import distance_between_sites, distance_within_site
 from ndflow.figures.cohort import DensityPanel, density_picture
 from ndflow.figures.style import svg
 from ndflow.methods.base import DensityModel, known_within
+from ndflow.population import TISSUES
 from ndflow.population.proportions import Trust
 from ndflow.reporting.content import Headline, Picture
 from ndflow.reporting.scan_section import ScanSummary
+from ndflow.study.checks import NO_SITE, scan_medians
+from ndflow.study.plan import Study
+from ndflow.study.visits import visits_in, visits_said
 from ndflow.subject.records import Agreement, percent
 from ndflow.values import FloatArray, listed, plural
 
@@ -103,6 +107,39 @@ def tissues_known(scans: Sequence[ScanSummary], sites: Mapping[str, Trust]) -> H
         "the usual variance of tissue proportions between people its scans determine. Near 0 %, "
         "proportions of people are not adapted to: all scans get nearly those of the population.",
     )
+
+
+def visits(study: Study, scans: Sequence[ScanSummary]) -> Headline | None:
+    """Return who was scanned several times, and how tissues change; None if nobody was.
+
+    Parameters
+    ----------
+    study : what was done, with the scans in the order of the user.
+    scans : its scans.
+    """
+    said = visits_said(study, study.scans)
+    if said is None:
+        return None
+    found = {scan.scan.name: scan_medians(scan.model, scan.record.map) for scan in scans}
+    medians = {name: one.normalised for name, one in found.items() if one}
+    _, gm, wm = np.mean([*medians.values()], axis=0) if medians else (0, 0, 1)
+    rows = []
+    for person, (first, *others) in visits_in(study.scans).items():
+        for later in others:
+            sites = dict.fromkeys(scan.site or NO_SITE for scan in (first, later))
+            row = [person, " → ".join(sites), first.name, later.name]
+            if {first.name, later.name} <= medians.keys():
+                shares = (medians[later.name] - medians[first.name]) / abs(wm - gm)
+                row += [f"{round(100 * share, 1) + 0:+.1f} %".replace("-", "−") for share in shares]
+            rows.append(row)
+    head = ["Person", "Site", "First scan", "Later scan"]
+    if not medians:
+        return Headline(f"{said}.", [head, *rows])
+    title = (
+        "CSF, GM and WM: by how much the median of the tissue has changed since the first scan, in "
+        "percent of the gap between the medians of GM and WM."
+    )
+    return Headline(f"{said}.", [[*head, *TISSUES], *rows], title)
 
 
 def _details(scans: Sequence[ScanSummary]) -> str:
