@@ -41,7 +41,7 @@ from ndflow.study import finished
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
-from ndflow.study.visits import visits_in
+from ndflow.study.visits import later_scans
 from ndflow.study.weights import columns_of
 from ndflow.subject.voxels import Voxels, probabilities
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
@@ -270,7 +270,8 @@ class _ScanMeasures(NamedTuple):
 
 def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
     """Measure a scan under every condition."""
-    scan, (read, counts, voxels, results) = shared.scan, _read_scan(shared, max_bytes)
+    scan, seen = shared.scan, _read_scan(shared, max_bytes)
+    read, counts, voxels, results = seen
     volume, warnings = read.volume, [*read.warnings]
     tissues: list[FloatArray] = []
     for name in TISSUE_ROWS if scan.tissues.complete else ():
@@ -289,25 +290,27 @@ def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
             return None
         return own_sd * np.exp(imap.log_det_jacobian(grid))
 
-    conditions = [_measured(own, tissues) for own in voxels]
+    apart = [math.nan] * len(voxels)
+    if shared.first is not None:
+        with suppress(FileError):  # that scan is a failure of its own
+            apart = _differences(_read_scan(shared.first, max_bytes), seen)
+    pairs = zip(voxels, apart, strict=True)
+    conditions = [_measured(own, tissues)._replace(shading=rms) for own, rms in pairs]
     conditions[1] = conditions[1]._replace(slopes=slopes(alignment))
     for place, (_, record, _) in enumerate(results, 2):
         choice = record.match.target if record.match else None
         margins = (choice.intervals if choice else None) or {}
         conditions[place] = conditions[place]._replace(slopes=slopes(record.map), margins=margins)
-    if shared.first is not None:
-        with suppress(FileError):  # that scan is a failure of its own
-            apart = _differences(shared.first, read, counts, voxels, max_bytes)
-            both = zip(conditions, apart, strict=True)
-            conditions = [one._replace(shading=rms) for one, rms in both]
     lattice = classification.lattice_of(volume, counts, voxels[0], tissues, alignment)
     return _ScanMeasures(conditions, lattice, warnings)
 
 
-def _read_scan(
-    shared: SharedScan, max_bytes: int
-) -> tuple[Voxels, BoolArray, list[FloatArray], list[finished.Results]]:
-    """Return a scan, which voxels count, and these under every condition, with what made them."""
+# A scan, which of its voxels count, these under every condition, and what is known of the results.
+_Seen = tuple[Voxels, BoolArray, list[FloatArray], list[finished.Results]]
+
+
+def _read_scan(shared: SharedScan, max_bytes: int) -> _Seen:
+    """Read a scan under every condition."""
     results = [finished.read_results(paths) for paths in shared.paths]
     read = finished.read_raw_voxels(shared.scan, results[0].record, max_bytes=max_bytes)
     values = read.volume.values(read.volume.flat)
@@ -323,34 +326,26 @@ def _read_scan(
     return read, counts, voxels, results
 
 
-def _differences(
-    first: SharedScan,
-    later: Voxels,
-    counts: BoolArray,
-    voxels: Sequence[FloatArray],
-    max_bytes: int,
-) -> list[float]:
-    """Return how far a scan is from another one, under every condition; NaN on another grid.
+def _differences(first: _Seen, later: _Seen) -> list[float]:
+    """Return how far two scans are apart under each condition; NaN if they are on two grids.
 
     That is the root mean square difference of means over blocks of 12 mm, of voxels that count in
     both: noise and small changes hardly show, shading does. Half of a block, or more, must count.
     """
-    read, others, known, _ = _read_scan(first, max_bytes)
-    one, other = read.volume, later.volume
-    if one.spatial_shape != other.spatial_shape or not np.allclose(one.affine, other.affine):
-        return [math.nan] * len(voxels)
-    both = counts & others
+    one, other, both = first[0].volume, later[0].volume, np.zeros(1, bool)
+    if one.spatial_shape == other.spatial_shape and np.allclose(one.affine, other.affine):
+        both = first[1] & later[1]
     at = np.array(np.unravel_index(np.flatnonzero(both), one.spatial_shape, order="F"))
     size = np.maximum(np.rint(_BLOCK / np.linalg.norm(one.affine[:3, :3], axis=0)), 1).astype(int)
     block = np.ravel_multi_index(tuple(at // size[:, np.newaxis]), one.spatial_shape)
-    inside = np.bincount(block)
-    whole = inside >= 0.5 * size.prod()
+    counts = np.bincount(block)
+    whole = counts >= 0.5 * size.prod()
     found = []
-    for before, after in zip(known, voxels, strict=True):
-        change = np.subtract(after[both[counts]], before[both[others]], dtype=np.float64)
-        means = np.bincount(block, change)[whole] / inside[whole]
-        found.append(float(np.sqrt(np.mean(means**2))) if whole.any() else math.nan)
-    return found
+    for before, after in zip(first[2], later[2], strict=True) if whole.any() else ():
+        change = np.subtract(after[both[later[1]]], before[both[first[1]]], dtype=np.float64)
+        means = np.bincount(block, change)[whole] / counts[whole]
+        found.append(float(np.sqrt(np.mean(means**2))))
+    return found or [math.nan] * len(first[2])
 
 
 def _measured(voxels: FloatArray, tissues: Sequence[FloatArray]) -> _ConditionMeasures:
@@ -403,8 +398,8 @@ def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
     if len(shared) < 2:
         raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")
     known = {one.scan.name: one for one in shared}
-    people = visits_in(one.scan for one in shared).values()
-    first = {scan.name: known[one.name] for one, *others in people for scan in others}
+    pairs = later_scans(one.scan for one in shared)
+    first = {later.name: known[one.name] for one, later in pairs}
     return [replace(one, first=first.get(name)) for name, one in known.items()]
 
 

@@ -17,7 +17,7 @@ from ndflow.evaluation import sites, statistics
 from ndflow.evaluation.classification import Indices, accuracy, known_subjects
 from ndflow.evaluation.comparison import Comparison, Condition, covariate_values
 from ndflow.evaluation.tissues import TISSUE_ROWS, separability
-from ndflow.study.visits import visits_in
+from ndflow.study.visits import later_scans
 from ndflow.values import FloatArray
 
 Row = dict[str, Any]  # text and numbers by the names of their columns; None where there is nothing
@@ -44,7 +44,7 @@ def _measured(
     quantiles, tissues = condition.quantiles, condition.tissues
     at = np.array(comparison.sites or [""] * len(comparison.scans))
     subjects = [scan.person for scan in comparison.scans]
-    repeated = bool(visits_in(comparison.scans))
+    repeated = bool(later_scans(comparison.scans))
     distances = sites.wasserstein_matrix(quantiles) if repeated else None
     classified = comparison.classified.get(condition.name)
     names = (*_RATIOS, *(_VISITS if repeated else ()), RECOGNISED)

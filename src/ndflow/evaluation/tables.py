@@ -16,7 +16,7 @@ from ndflow.evaluation.distribution import average_distribution, histogram_fit, 
 from ndflow.evaluation.measures import Row, changes, measures
 from ndflow.evaluation.tissues import TISSUE_ROWS, separability
 from ndflow.image.subject import Subject
-from ndflow.study.visits import visits_in
+from ndflow.study.visits import later_scans
 from ndflow.values import FloatArray
 
 Tables = dict[str, list[Row]]
@@ -151,15 +151,13 @@ def _visits(comparison: Comparison) -> list[Row]:
     place = {scan.name: number for number, scan in enumerate(comparison.scans)}
     rows = []
     for condition in comparison.conditions:
-        for person, (first, *others) in visits_in(comparison.scans).items():
-            for later in others:
-                one, now = place[first.name], place[later.name]
-                row: Row = {"condition": condition.name, "subject": person}
-                row |= {"first": first.name, "scan": later.name}
-                if condition.tissues is not None:
-                    moved = condition.tissues[now, :, 1] - condition.tissues[one, :, 1]
-                    row |= dict(zip(TISSUE_ROWS, moved.tolist(), strict=True))
-                rows.append(row | {"shading": float(condition.shading[now])})
+        for first, later in later_scans(comparison.scans):
+            now, row = place[later.name], {"condition": condition.name, "subject": first.person}
+            row |= {"first": first.name, "scan": later.name}
+            if condition.tissues is not None:
+                moved = condition.tissues[now, :, 1] - condition.tissues[place[first.name], :, 1]
+                row |= dict(zip(TISSUE_ROWS, moved.tolist(), strict=True))
+            rows.append(row | {"shading": float(condition.shading[now])})
     return rows
 
 

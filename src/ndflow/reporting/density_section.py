@@ -23,7 +23,7 @@ from ndflow.reporting.content import Headline, Picture
 from ndflow.reporting.scan_section import ScanSummary
 from ndflow.study.checks import NO_SITE, scan_medians
 from ndflow.study.plan import Study
-from ndflow.study.visits import visits_in, visits_said
+from ndflow.study.visits import later_scans, visits_said
 from ndflow.subject.records import Agreement, percent
 from ndflow.values import FloatArray, listed, plural
 
@@ -109,6 +109,12 @@ def tissues_known(scans: Sequence[ScanSummary], sites: Mapping[str, Trust]) -> H
     )
 
 
+_CHANGE = (
+    "CSF, GM and WM: by how much the median of the tissue has changed since the first scan, in "
+    "percent of the gap between the medians of GM and WM."
+)
+
+
 def visits(study: Study, scans: Sequence[ScanSummary]) -> Headline | None:
     """Return who was scanned several times, and how tissues change; None if nobody was.
 
@@ -123,23 +129,15 @@ def visits(study: Study, scans: Sequence[ScanSummary]) -> Headline | None:
     found = {scan.scan.name: scan_medians(scan.model, scan.record.map) for scan in scans}
     medians = {name: one.normalised for name, one in found.items() if one}
     _, gm, wm = np.mean([*medians.values()], axis=0) if medians else (0, 0, 1)
-    rows = []
-    for person, (first, *others) in visits_in(study.scans).items():
-        for later in others:
-            sites = dict.fromkeys(scan.site or NO_SITE for scan in (first, later))
-            row = [person, " → ".join(sites), first.name, later.name]
-            if {first.name, later.name} <= medians.keys():
-                shares = (medians[later.name] - medians[first.name]) / abs(wm - gm)
-                row += [f"{round(100 * share, 1) + 0:+.1f} %".replace("-", "−") for share in shares]
-            rows.append(row)
-    head = ["Person", "Site", "First scan", "Later scan"]
-    if not medians:
-        return Headline(f"{said}.", [head, *rows])
-    title = (
-        "CSF, GM and WM: by how much the median of the tissue has changed since the first scan, in "
-        "percent of the gap between the medians of GM and WM."
-    )
-    return Headline(f"{said}.", [[*head, *TISSUES], *rows], title)
+    rows = [["Person", "Site", "First scan", "Later scan", *(TISSUES if medians else ())]]
+    for first, later in later_scans(study.scans):
+        sites = " → ".join(dict.fromkeys(scan.site or NO_SITE for scan in (first, later)))
+        known = {first.name, later.name} <= medians.keys()
+        change = medians[later.name] - medians[first.name] if known else ()
+        cells = [f"{round(100 * part / abs(wm - gm), 1) + 0:+.1f} %" for part in change]
+        cells = [cell.replace("-", "−") for cell in cells]
+        rows.append([str(first.person), sites, first.name, later.name, *cells])
+    return Headline(f"{said}.", rows, _CHANGE if medians else "")
 
 
 def _details(scans: Sequence[ScanSummary]) -> str:

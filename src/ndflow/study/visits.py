@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ndflow.image.subject import Subject
@@ -9,30 +10,29 @@ from ndflow.study.plan import Study
 from ndflow.study.references import visits_of
 
 
-def visits_in(scans: Iterable[Subject]) -> dict[str, list[Subject]]:
-    """Return the scans of each person who has several, as they were listed."""
+def later_scans(scans: Iterable[Subject]) -> list[tuple[Subject, Subject]]:
+    """Return the first scan of a person with each later one, in the order of the list."""
     people: dict[str, list[Subject]] = {}
     for scan in scans:
         if scan.person is not None:
             people.setdefault(scan.person, []).append(scan)
-    return {person: own for person, own in people.items() if len(own) > 1}
+    return [(first, later) for first, *others in people.values() for later in others]
 
 
 def visits_said(study: Study, scans: Sequence[Subject]) -> str | None:
     """Return how many people were scanned several times, and what these scans share."""
-    if not (people := visits_in(scans)):
+    if not (pairs := later_scans(scans)):
         return None
-    counts, shared = {len(own) for own in people.values()}, visits_of(study, scans)
-    least, most = min(counts), max(counts)
-    often = (
-        "twice" if most == 2 else f"{most} times" if least == most else f"{least} to {most} times"
-    )
+    times, shared = Counter(first.person for first, _ in pairs), visits_of(study, scans)
+    least, most = min(times.values()) + 1, max(times.values()) + 1
+    often = f"{most} times" if least == most else f"{least} to {most} times"
+    often = "twice" if most == 2 else often
     how = "their scans at one site share a map"
     if not shared:
         how = "each scan is matched by itself"
     elif not study.mode.per_scan:
         how = "each scan has a straight line of its own before the map of its site"
-    elif all(len(shared.get(one.name, ())) == len(own) for own in people.values() for one in own):
+    elif all(first in shared.get(later.name, ()) for first, later in pairs):
         how = "the scans of each share a map"
-    who = "1 person was" if len(people) == 1 else f"{len(people)} people were"
+    who = "1 person was" if len(times) == 1 else f"{len(times)} people were"
     return f"{who} scanned {often}; {how}"
