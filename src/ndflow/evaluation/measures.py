@@ -24,7 +24,8 @@ Row = dict[str, Any]  # text and numbers by the names of their columns; None whe
 
 RECOGNISED = "recognised"
 _RATIOS = ("tissues", *TISSUE_ROWS, "between", "within", "dprime", "repeats")  # are their changes
-_VISITS = ("person", *(f"person_{tissue}" for tissue in TISSUE_ROWS), "shading")  # and theirs
+_PERSON = ("person", *(f"person_{tissue}" for tissue in TISSUE_ROWS))
+_VISITS = (*_PERSON, "shading")  # of people with several scans; so are these
 
 
 def measures(comparison: Comparison) -> list[Row]:
@@ -47,32 +48,29 @@ def _measured(
     repeated = bool(later_scans(comparison.scans))
     distances = sites.wasserstein_matrix(quantiles) if repeated else None
     classified = comparison.classified.get(condition.name)
-    names = (*_RATIOS, *(_VISITS if repeated else ()), RECOGNISED)
-    found = {name: np.full(len(parts), math.nan) for name in names}
-    for place, part in enumerate(parts):
+    names, rows = (*_RATIOS, *(_VISITS if repeated else ()), RECOGNISED), []
+    for part in parts:
         where = at[part].tolist()
-        found["within"][place] = sites.distance_within_sites(quantiles[part], where)
+        row: Row = {"within": sites.distance_within_sites(quantiles[part], where)}
         if comparison.sites is not None:
-            found["between"][place] = sites.distance_between_sites(quantiles[part], where)
+            row["between"] = sites.distance_between_sites(quantiles[part], where)
         if classified is not None:
-            found[RECOGNISED][place] = accuracy(classified.probabilities[part], where).balanced
+            row[RECOGNISED] = accuracy(classified.probabilities[part], where).balanced
         if tissues is not None and part.size > 1:
             sds = tissues[part, :, :3].std(axis=0, ddof=1).mean(axis=1)
-            for name, sd in zip(("tissues", *TISSUE_ROWS), (sds.mean(), *sds), strict=True):
-                found[name][place] = sd
-            found["dprime"][place] = separability(tissues[part]).mean()
+            row |= zip(("tissues", *TISSUE_ROWS), (sds.mean(), *sds), strict=True)
+            row["dprime"] = separability(tissues[part]).mean()
         if distances is not None:
             own = [subjects[number] for number in part]
-            found["repeats"][place] = sites.repeatability(distances[np.ix_(part, part)], own)
+            row["repeats"] = sites.repeatability(distances[np.ix_(part, part)], own)
             apart = condition.shading[part]
-            if np.isfinite(apart).any():
-                found["shading"][place] = np.nanmean(apart)
+            row["shading"] = apart[np.isfinite(apart)].mean() if np.isfinite(apart).any() else None
             if tissues is not None:
                 people = known_subjects([comparison.scans[number] for number in part])
                 sds = statistics.sd_within(tissues[part, :, 1], people)
-                for name, sd in zip(_VISITS, (sds.mean(), *sds), strict=False):
-                    found[name][place] = sd
-    return found
+                row |= zip(_PERSON, (sds.mean(), *sds), strict=True)
+        rows.append(row)
+    return {name: np.array([row.get(name) for row in rows], np.float64) for name in names}
 
 
 # ── changes ───────────────────────────────────────────────────────────────────────────────────────
