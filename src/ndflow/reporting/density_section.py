@@ -133,9 +133,9 @@ def visits(study: Study, scans: Sequence[ScanSummary]) -> Headline | None:
     for first, later in later_scans(study.scans):
         sites = " → ".join(dict.fromkeys(scan.site or NO_SITE for scan in (first, later)))
         known = {first.name, later.name} <= medians.keys()
-        change = medians[later.name] - medians[first.name] if known else ()
-        cells = [f"{round(100 * part / abs(wm - gm), 1) + 0:+.1f} %" for part in change]
-        cells = [cell.replace("-", "−") for cell in cells]
+        change = medians[later.name] - medians[first.name] if known else np.empty(0)
+        shares = np.round(100 * change / abs(wm - gm), 1) + 0.0  # not −0.0
+        cells = [f"{share:+} %".replace("-", "−") for share in shares.tolist()]
         rows.append([str(first.person), sites, first.name, later.name, *cells])
     return Headline(f"{said}.", rows, _CHANGE if medians else "")
 
