@@ -263,9 +263,9 @@ _SAID = {
         RECOGNISED: "A random forest recognises the site of {after} of scans, against {before}: a "
         "change of {change} percentage points{interval}.{otherwise}",
         "shading": "Means over blocks of 12 mm differ {change} times as much between the scans of "
-        "one person{interval}: by {after} standard deviations (rms), against {before}. Shading has "
-        "a large part in that, which no intensity map removes: correct the bias fields of the "
-        "visits together, before.",
+        "one person{interval}: by {after} standard deviations (rms), against {before}. Part of "
+        "that is shading, which no intensity map removes: correct the bias fields of the visits "
+        "together, before.",
     },
     "At what cost?": {
         "within": "Scans{of_site} lie {change} times as far from their average{interval}: {after} "
