@@ -140,14 +140,22 @@ def false_alarms(title: str, models: Models) -> None:
     """Print which sites of a study are named: single ones, pairs, and all; also of few scans."""
     sites, generator = sorted({*map(site_of, models)}), np.random.default_rng(0)
     for few in (None, 12, 6, 3):
-        alarms, judged = Counter[tuple[str, str]](), 0
+        alarms, judged = Counter[tuple[str, str, bool]](), 0
         for some in (some for n in range(1, len(sites) + 1) for some in combinations(sites, n)):
             for _ in range(DRAWS if few else 1):
                 own = [[name for name in models if site_of(name) == site] for site in some]
                 drawn = [name for names in own for name in generator.permutation(names)[:few]]
-                alarms.update(named({name: models[name] for name in drawn}))
+                study = {name: models[name] for name in drawn}
+                for t1w in (True, False):
+                    alarms.update((*one, t1w) for one in named(study, t1w=t1w))
                 judged += len(some)
-        print(f"{title}, {few or 'all'} scans: {alarms.total()} of {judged} sites", dict(alarms))
+        for t1w in (True, False):
+            found = {one[:2]: count for one, count in alarms.items() if one[2] is t1w}
+            known = "known to be T1w" if t1w else "of unknown contrast"
+            print(
+                f"{title}, {few or 'all'} scans {known}: {sum(found.values())} of {judged} sites",
+                found,
+            )
 
 
 def in_worlds(seeds: Iterable[int]) -> None:

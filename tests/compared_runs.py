@@ -57,7 +57,7 @@ class Desk:
     ) -> Path:
         out = self.folder / name
         scans = named(read_table(self.table).subjects)
-        options = Options(mode=mode, dtype=dtype, **how)
+        options = Options(mode=mode, dtype=dtype, visits="apart", **how)
         reference = None if given is None else str(given)
         study = Study(out, scans, options, given=reference)
         assert not run_study(study, Silent()).failures

@@ -75,8 +75,9 @@ def test_unknown_keys_are_ignored_also_in_nested_records() -> None:
         ({"shares": {"CSF": "a"}}, r"shares\.CSF must be of the type float"),
         ({"inner": {}}, "inner: it has no 'name'"),
         ({"parts": [{"name": 3}]}, "parts: name must be of the type str, not 3"),
-        ({"mixture": Affine(1.0, 0.0).to_dict()}, "expected a GaussianMixture, got 'Affine'"),
-        ({"imap": {"type": "os.system"}}, "got 'os.system'"),
+        ({"mixture": Affine(1.0, 0.0).to_dict()}, "type must be GaussianMixture, not 'Affine'"),
+        ({"mixture": {"means": 0.5}}, "^mixture: its type must be GaussianMixture, not None"),
+        ({"imap": {"type": "os.system"}}, "type must be IntensityMap, not 'os.system'"),
     ],
 )
 def test_wrong_types_are_refused_by_name(changes: dict[str, Any], message: str) -> None:

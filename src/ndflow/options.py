@@ -48,6 +48,7 @@ Scale = Literal["positive", "standard", "target"]
 Solver = Literal["exact", "rk4"]
 Space = Literal["own", "MNI"]
 TissueSource = Literal["given", "find", "none"]
+Visits = Literal["together", "apart"]
 
 Step = Literal["read", "fit", "average", "match", "write"]
 
@@ -90,7 +91,10 @@ class Options:
         peaks sharp (quantile).
     balance
         Weight scans in references so that these covariates, such as age and sex, are alike at all
-        sites.
+        sites; or, with subject, make references of sites from people who were scanned at several.
+    visits
+        Give the scans of a person one map, and each a straight line of its own, so that what
+        changes between visits is kept (together); or match each by itself (apart).
     effective_count
         How many independent voxels a scan counts as at most; larger numbers let its density follow
         finer detail of the histogram.
@@ -132,6 +136,7 @@ class Options:
     mode: ModeName = _option("individual", "average", by_preset=True)
     average: Average = _option("density", "average", by_preset=True, expert=True)
     balance: tuple[str, ...] = _option((), "average", metavar="NAME...")
+    visits: Visits = _option("together", "average", expert=True)
     effective_count: float = _option(1e4, "fit", expert=True, metavar="N")
     method: MethodName = _option("ndflow", "match")
     proportions: Proportions = _option("average", "match", by_preset=True)

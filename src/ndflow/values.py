@@ -17,6 +17,7 @@ the last bit.
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -99,7 +100,7 @@ class Value(Record):
         name = data.get("type")
         kind = Value._kinds.get(name) if isinstance(name, str) else None
         if kind is None or not dataclasses.is_dataclass(kind) or not issubclass(kind, cls):
-            raise InvalidValueError(f"expected a {cls.__name__}, got {short(name)}; check the file")
+            raise InvalidValueError(f"its type must be {cls.__name__}, not {short(name)}")
         unknown = data.keys() - {"type", *(f.name for f in dataclasses.fields(kind))}
         if unknown:
             raise InvalidValueError(f"a {name} with unknown entries: {', '.join(sorted(unknown))}")
@@ -265,6 +266,19 @@ def real(value: float, name: str) -> float:
     """Return `value` as a finite float."""
     instance(value, name, float | int | np.floating | np.integer)
     return float(real_array(value, name))
+
+
+def number_of(text: str | None) -> float:
+    """Return a value as a number; NaN if it is none.
+
+    >>> number_of("34.5"), number_of("89+"), number_of(None)
+    (34.5, nan, nan)
+    """
+    try:
+        number = float(text or "nan")
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def whole(value: int, name: str, low: int, high: int) -> int:

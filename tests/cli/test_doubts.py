@@ -100,6 +100,13 @@ def test_images_of_another_contrast_by_name_are_refused_before_any_work(
     assert run(*right, *end).code == 0
 
 
+def test_a_scan_whose_name_says_something_else_than_most_is_named(run: Run, tmp_path: Path) -> None:
+    names = [f"{number}_{'FLAIR' if number == 1 else 'T1w'}.nii" for number in range(3)]
+    rows = [{"image": save(tmp_path / name, odd("normal", int(name[0])))} for name in names]
+    ran = run("cohort", write_tsv(tmp_path / "t.tsv", rows), tmp_path / "out", "--no-report")
+    assert any("other contrast: 1 of 3 scans (1_FLAIR)" in line for line in warnings_of(ran))
+
+
 def test_a_study_counts_its_doubts_in_one_line_per_kind_and_in_its_report(
     run: Run, tmp_path: Path
 ) -> None:

@@ -140,7 +140,7 @@ def test_a_result_that_was_changed_by_hand_is_kept_until_it_is_given_as_input(
         ran = run(*desk.words("-q", *options))
         assert ran.code == 1
         assert f"{mask}: changed since ndflow wrote it" in ran.errors[0]
-        assert "named in the table" in ran.errors[0]
+        assert "copy it elsewhere and name it in the table; --force" in ran.errors[0]
         assert mask.read_bytes() == edited
     shutil.copy(mask, desk.folder / "better.nii.gz")
     desk.change(2, mask="better.nii.gz")

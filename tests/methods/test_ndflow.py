@@ -10,10 +10,10 @@ from mixtures import random_mixture
 from numpy.typing import NDArray
 
 import ndflow
-from ndflow import Chain, GaussianMixture, InvalidValueError
+from ndflow import Affine, Chain, GaussianMixture, InvalidValueError
 from ndflow.density import stack
 from ndflow.methods.base import DensityModel, Solution, method_of
-from ndflow.methods.modes import MODES, Goal, SiteMap
+from ndflow.methods.modes import MODES, Goal, SiteMap, Visit
 from ndflow.methods.ndflow import chosen_density, target_rule
 from ndflow.options import Options
 from ndflow.population import TissueModel, Tissues, tissue_model
@@ -269,6 +269,38 @@ def test_the_alignment_of_a_scan_is_its_own_and_the_rest_that_of_its_site() -> N
     np.testing.assert_array_equal(solution.imap(x), way.imap(own(x)))
     np.testing.assert_allclose(solution.affine(x), way.affine(own(x)), atol=1e-12)
     assert goal("individual").solve(SCAN).imap == solved(SCAN, REFERENCE).imap
+
+
+@pytest.mark.parametrize("kind", RULES)
+@pytest.mark.parametrize("mode", [*MODES])
+def test_visits_share_one_map_and_keep_what_changes(mode: str, kind: str) -> None:
+    if mode == "site" and kind != "average":
+        return
+    alone = goal(mode, kind)
+    first, more = np.array([500.0, 1600.0, 2000.0]), [0.40, 0.34, 0.26]
+    later = brain(first.tolist(), more).transformed(0.8, 90.0)
+    second = DensityModel(later, tissues=Tissues(PARTS, more))
+    visits = tuple(Visit(scan, alone.site) for scan in (SCAN, second))
+    both = [
+        replace(alone, visits=visits, place=k).solve(one.scan).imap for k, one in enumerate(visits)
+    ]
+    # After their lines, they go the same way.
+    x = SCAN.mixture.quantile(LEVELS)
+    (line, *_), (other, *_) = (imap.maps for imap in both)  # type: ignore[attr-defined]
+    for start in (line, other):
+        assert isinstance(start, Affine)
+    np.testing.assert_allclose(both[0](x), both[1](other.inverse()(line(x))), atol=1e-9)
+    # Tissues look alike at both visits, although their amounts differ.
+    last = 0.8 * first + 90
+    apart = [alone.solve(one.scan).imap for one in visits]
+    off = [np.abs(ways[0](first) - ways[1](last)).max() for ways in (both, apart)]
+    assert off[0] < 0.015
+    assert kind != "average" or off[0] < 0.3 * off[1]
+    # A visit like the other, but for its gain, is brought where it would go by itself.
+    copy = DensityModel(SCAN.mixture.transformed(2.0, 30.0), tissues=SCAN.tissues)
+    pair = tuple(Visit(scan, alone.site) for scan in (SCAN, copy))
+    found = replace(alone, visits=pair, place=1).solve(copy).imap
+    np.testing.assert_allclose(found(2 * x + 30), apart[0](x), atol=0.05)
 
 
 @pytest.mark.parametrize(

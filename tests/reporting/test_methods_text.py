@@ -20,6 +20,9 @@ SCANS = named([Subject({"T1w": f"/s{number}.nii"}, site="AB"[number % 2]) for nu
 ILL = [replace(scan, lesion="/l.nii") if place else scan for place, scan in enumerate(SCANS)]
 
 
+TWICE = [replace(scan, person="ann") for scan in SCANS]
+
+
 def run(scans: Any = SCANS, fitted: int | None = None, **settings: Any) -> FinishedStudy:
     study = Study(Path("/out"), scans, **settings)
     record = StudyRecord(
@@ -45,6 +48,14 @@ def paragraph(masks: tuple[str, ...] = ("given",), **settings: Any) -> str:
         (
             {"options": Options(mode="two-level", proportions="adaptive")},
             "Then, the quantiles of each scan were mapped to those of its target. To match an aver",
+        ),
+        (
+            {"options": Options(mode="two-level"), "scans": TWICE},
+            "Scans of a person were z-scored by lines that minimise the Hellinger distance of",
+        ),
+        (
+            {"options": Options(mode="site", balance=("subject",)), "scans": TWICE},
+            "The map of each site was found from people who were scanned at several",
         ),
         ({"options": Options(range=(0, 50))}, "lie at 0 and 50."),
         ({"options": Options(method="nyul", landmarks=7)}, "normalised by 7 percentiles"),

@@ -5,15 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from phantoms import save
 
 from ndflow.density import GaussianMixture
 from ndflow.image.preview import Preview
 from ndflow.image.subject import Subject
-from ndflow.reporting.montage import montage, regreyed, shared_windows
+from ndflow.reporting.montage import masks_of_sites, montage, regreyed, shared_windows
 from ndflow.reporting.scan_section import ScanSummary
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.transport import Affine
+from ndflow.values import Doubt
 
 PLACE = ResultPaths(*[Path("x")] * 4)
 
@@ -77,3 +79,18 @@ def test_a_picture_in_another_window_shows_the_same_intensities(
     shown = window[0] + (window[1] - window[0]) * (found[1:] - 1) / 254
     half = 0.51 * (window[1] - window[0]) / 254
     np.testing.assert_allclose(shown, np.clip(intensities, *window), atol=half)
+
+
+def test_masks_are_shown_of_eight_sites_and_of_those_that_are_in_doubt(tmp_path: Path) -> None:
+    values = np.zeros((10, 12, 8), np.int16)
+    values[2:-2, 2:-2, 2:-2] = np.arange(100, 104)
+    image = save(tmp_path / "image.nii", values)
+    scans = [
+        replace(summary(site, site, 100, 10), scan=Subject(image, name=site, site=site))
+        for site in "ABCDEFGHIJ"
+    ]
+    wrong = Doubt("shading", "At J, brightness varies.", "correct it")
+    picture = masks_of_sites(scans, [wrong], 1 << 20)
+    assert picture is not None
+    assert picture.alt.endswith("each site: A, B, C, D, E, F, G and J")
+    assert masks_of_sites(scans, [replace(wrong, kind="site names")], 1 << 20) is None

@@ -203,6 +203,17 @@ def test_an_edited_record_list_or_table_is_found(place: Path) -> None:
         run_study(planned(place, force=True), Silent())
 
 
+def test_an_edited_list_or_a_link_is_named_for_what_it_is(place: Path) -> None:
+    (place / "out" / SCANS).write_text("n/a")
+    with pytest.raises(FileError, match=f"{SCANS}: changed since ndflow wrote it"):
+        run_study(planned(place), Silent())
+    sidecar = place / "out" / "maps" / "s1.json"
+    sidecar.unlink()
+    sidecar.symlink_to("nowhere")
+    (failure,) = run_study(planned(place, force=True), tasks.Silent()).failures
+    assert failure.cause.startswith(f"{sidecar}: a symbolic link")
+
+
 def test_the_table_of_the_user_and_the_failures_are_checked_too(place: Path) -> None:
     table, bad = place / "all.tsv", place / "s0.nii.gz"
     bad.write_bytes(b"none")

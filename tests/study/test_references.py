@@ -175,6 +175,73 @@ def test_a_given_reference_is_for_each_participant_of_a_dataset_alone() -> None:
     assert modes == ["two-level", "two-level", "two-level", "individual"]
 
 
+# ── people who are scanned several times ──────────────────────────────────────────────────────────
+
+
+def test_scans_of_a_person_share_a_map_where_scanners_are_corrected() -> None:
+    scans = [
+        Subject(f"{name}.nii", name=name, person=name[0], site=name[1])
+        for name in ("aX1", "aX2", "aY1", "bX1", "bY1", "cX1")
+    ]
+    alone = replace(scans[-1], person=None)
+    for options, groups in (
+        (Options(mode="two-level"), ["aX1 aX2 aY1"] * 3 + ["bX1 bY1"] * 2),
+        (Options(mode="individual"), ["aX1 aX2"] * 2),
+        (Options(mode="two-level", visits="apart"), []),
+        (Options(method="nyul"), []),
+    ):
+        found = references.visits_of(Study(Path(), scans, options), [*scans, alone, alone])
+        assert sorted(" ".join(one.name for one in own) for own in found.values()) == groups
+
+
+def test_visits_are_matched_together_by_a_run(study: Runs, tmp_path: Path) -> None:
+    first = study("site", options=Options(effective_count=500), only="Aachen Bonn")
+    twice = [replace(one, person="ann") for one in first.scans[:2]] + first.scans[2:]
+    shared = Study(tmp_path / "out", twice, Options(mode="site", effective_count=500))
+    run_study(shared, Silent())
+    apart = replace(shared, options=replace(shared.options, visits="apart", force=True))
+    maps = [[ndflow.load(shared.paths(one).sidecar) for one in twice]]
+    run_study(apart, Silent())
+    maps += [[ndflow.load(shared.paths(one).sidecar) for one in twice]]
+    before = [ndflow.load(first.folder / f"maps/{one.name}.json") for one in twice]
+    assert [one == other for one, other in zip(maps[1], before, strict=True)] == [True] * 6
+    together = [one == other for one, other in zip(maps[0], before, strict=True)]
+    assert together == [False, False, True, True, True, True]
+
+
+def test_references_of_sites_are_made_from_people_who_travelled() -> None:
+    """Maps of sites hold the scanners, although people of one site have much more CSF."""
+    means = np.array([30.0, 62.0, 90.0])
+    scanners = {"X": means, "Y": means + 8 * np.sin(means / 15)}
+    slopes = {"X": np.ones(3), "Y": 1 + 8 / 15 * np.cos(means / 15)}
+    rng, scans, models = np.random.default_rng(2), [], {}
+    for number in range(14):
+        csf = (0.15, 0.3)[number % 2] if number < 10 else 0.2
+        shares = np.array([csf, 0.55 * (1 - csf), 0.45 * (1 - csf)]) * rng.uniform(0.95, 1.05, 3)
+        for site in "XY"[number % 2] if number < 10 else "XY":
+            name = f"{number:02}{site}"
+            precisions = (9 * slopes[site]) ** -2.0
+            models[name] = DensityModel(
+                GaussianMixture(shares / shares.sum(), scanners[site], precisions)
+            )
+            scans.append(Subject("x.nii", name=name, site=site, person=str(number)))
+    off = {}
+    for balance in ((), ("subject",)):
+        options = Options(mode="site", balance=balance, scale="standard")
+        made = references.make_references(Study(Path(), scans, options), scans, models)
+        ways = {site: made.goals[site].site for site in scanners}
+        names = {site: made.sites[site].provenance["names"] for site in scanners}
+        person = {site: models[f"11{site}"] for site in scanners}
+        there = [
+            ways[site].solution.imap(align(person[site].mixture)(scanners[site]))  # type: ignore[union-attr]
+            for site in scanners
+        ]
+        off[balance] = np.abs(there[1] - there[0]).max()
+    assert names == {site: [f"{number}{site}" for number in range(10, 14)] for site in scanners}
+    assert made.common.scans == len(scans)
+    assert off["subject",] < 0.2 * off[()]
+
+
 # ── nothing is read or computed twice ─────────────────────────────────────────────────────────────
 
 

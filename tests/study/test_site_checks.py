@@ -157,6 +157,20 @@ def test_a_mistake_of_a_whole_site_is_named_at_that_site_alone(kind: str) -> Non
         assert of_sites({site: wrong}) == [(site, kind)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("other contrast", {"rise": 0.63, "rim": 0.88, "shading": 0.01}),
+        ("mask too small", {"rise": 0.67, "rim": 0.79, "volume": 795.0}),  # by 10 mm
+        ("mask too wide", {"rise": 0.985, "rim": 0.17, "volume": 1600.0, "shading": 0.12}),  # by 6
+    ],
+)
+def test_of_two_sites_the_one_unlike_t1w_images_is_wrong(kind: str, wrong: dict[str, Any]) -> None:
+    for sites in ("AB", "ABC"):
+        assert of_sites({"B": wrong}, sites=sites) == [("B", kind)]
+        assert ("B", kind) in of_sites({"B": wrong}, sites=sites, t1w=False)
+
+
 def test_right_sites_small_animals_and_sites_of_two_scans_are_not_in_doubt() -> None:
     older = {"rise": 0.87, "rim": 0.57, "dark": 0.15, "shading": 0.055, "volume": 1250.0}
     contrast = {"rim": 0.45}  # of another scanner, with darker CSF: ranks are as usual
@@ -170,8 +184,9 @@ def test_right_sites_small_animals_and_sites_of_two_scans_are_not_in_doubt() -> 
     scans, models = study("A", "B")
     models = {name: replace(one, mask=replace(MASK, shading=0.02)) for name, one in models.items()}
     models |= {f"B{i}": replace(models["B0"], mask=replace(MASK, shading=0.08)) for i in range(6)}
-    assert len(sites_in_doubt(scans, models, t1w=True)) == 1
-    assert sites_in_doubt(scans[4:8], models, t1w=True) == ()  # two of each
+    assert len(sites_in_doubt(scans, models, t1w=False)) == 1
+    assert sites_in_doubt(scans, models, t1w=True) == ()  # in which either may be right
+    assert sites_in_doubt(scans[4:8], models, t1w=False) == ()  # two of each
 
 
 def test_all_scans_are_one_site_where_none_is_known() -> None:

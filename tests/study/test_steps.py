@@ -92,7 +92,7 @@ def test_what_somebody_has_edited_is_replaced_by_force_only(bench: Bench, name: 
     path = getattr(bench.study.paths(bench.scan), name)
     path.write_bytes(path.read_bytes()[:-20])
     edited = path.read_bytes()
-    with pytest.raises(FileError, match=rf"{path.name}: changed since ndflow wrote it.*--force"):
+    with pytest.raises(FileError, match=rf"{path.name}: changed since.*copy it elsewhere; --force"):
         bench.normalise()
     assert path.read_bytes() == edited
     assert not bench.normalise(force=True).kept

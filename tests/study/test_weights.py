@@ -19,6 +19,8 @@ from ndflow.study.weights import (
     check_balance,
     columns_of,
     scan_weights,
+    traveller_doubts,
+    travellers,
 )
 
 # ── covariates ────────────────────────────────────────────────────────────────────────────────────
@@ -98,6 +100,45 @@ def test_what_cannot_be_balanced_is_refused_before_any_work(
     check_balance(plan(scans(**AGES), "age", "sex"))
     with pytest.raises(InvalidValueError, match=message):
         check_balance(plan(scans(**ages), *balance, **more))
+
+
+# ── people who travelled ──────────────────────────────────────────────────────────────────────────
+
+
+def travellers_at(*seen: str, **more: Any) -> Study:
+    """A study of people who were scanned at sites of one letter, and others who stayed at home."""
+    listed = [
+        Subject(f"/{person}{site}.nii", site=site, person=str(person), name=f"{person}{site}")
+        for person, sites in enumerate(seen)
+        for site in sites
+    ]
+    return plan(listed, "subject", **more)
+
+
+def test_people_connect_sites_directly_or_through_others() -> None:
+    for seen in (["AB", "AB", "AB"], ["AB", "BC", "CD", "A", "D"], ["ABC"]):
+        check_balance(travellers_at(*seen))
+    for seen, groups in (
+        (["AB", "CD", "A"], r"A, B \| C, D;"),
+        (["AB", "C"], r"A, B \| C;"),
+        (["A", "B"], r"A \| B;"),
+    ):
+        with pytest.raises(InvalidValueError, match=groups):
+            check_balance(travellers_at(*seen))
+    two = plan(travellers_at("AB").scans, "age", "subject")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match="no covariates beside it"):
+        check_balance(two)
+    alone = travellers_at("AB")
+    alone = replace(alone, options=replace(alone.options, mode="individual"))
+    with pytest.raises(InvalidValueError, match="--mode two-level"):
+        check_balance(alone)
+
+
+def test_few_travelling_people_are_doubted() -> None:
+    for seen, words in ((["AB", "AB", "A"], "2 at A and 2 at B"), (["AB"] * 3, "")):
+        study = travellers_at(*seen)
+        doubts = traveller_doubts(travellers(study, study.scans))
+        assert [words in doubt.text for doubt in doubts] == [True] * bool(words)
 
 
 # ── sites whose people differ ─────────────────────────────────────────────────────────────────────

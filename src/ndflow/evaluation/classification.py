@@ -57,7 +57,7 @@ from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
-from ndflow.study.references import make_references, read_reference
+from ndflow.study.references import goal_of, make_references, read_reference, visits_of
 from ndflow.study.tasks import Failure, Progress, Task, run_tasks
 from ndflow.subject.records import ScanModel
 from ndflow.transport import IntensityMap
@@ -441,12 +441,13 @@ def classify_folds(
     features = [(voxels[train], voxels[test]) for train, test in parts]
     if study is not None:  # through maps to references that are made from the training scans
         models = {scan.name: ScanModel.read(study.model(scan)).model for scan in scans}
+        visits = visits_of(study, scans)
         for fold, (train, test) in enumerate(parts):
             trained = [scans[place] for place in train]
-            goals = make_references(study, trained, models, nested=True).goals
+            made = make_references(study, trained, models, nested=True)
             ready = np.empty_like(voxels)
             for place, scan in enumerate(scans):
-                goal = study.mode.goal_of(goals, scan.site)
+                goal = goal_of(made.study, made.goals, scan, visits, models)
                 ready[place] = goal.solve(models[scan.name]).imap(voxels[place])
             features[fold] = (ready[train], ready[test])
     sites = [str(scan.site) for scan in scans]

@@ -255,21 +255,27 @@ class MaskSlice(NamedTuple):
 def masks_figure(sites: Mapping[str, Sequence[MaskSlice]]) -> Figure:
     """Draw the outline of the mask on slices of one scan of each site, a column per site.
 
+    All are drawn to one scale, so that masks of different sizes look it.
+
     Parameters
     ----------
     sites : the slices of each site, as many for all.
     """
-    rows = max(map(len, sites.values()))
-    with style.new_figure(max(_PANEL * len(sites), 3.0), _PANEL * rows + 0.25) as figure:
-        grid = figure.subplots(rows, len(sites), squeeze=False)
-        for column, (site, slices) in zip(grid.T, sites.items(), strict=True):
-            column[0].set_title(style.label(site, 18))
-            for axes, (values, inside, (across, up)) in zip(column, slices, strict=True):
-                axes.set_axis_off()
-                low, high = np.percentile(values[inside], _SHOWN).tolist()
-                high = low + _BRIGHTER * max(high - low, 1e-9)
-                axes.imshow(
-                    values.T, "gray", vmin=low, vmax=high, origin="lower", aspect=up / across
-                )
-                axes.contour(inside.T, [0.5], colors=style.SECOND, linewidths=0.7)
+    rows = [*zip(*sites.values(), strict=True)]
+    sizes = np.array([[np.multiply(s.inside.shape, s.spacing) for s in row] for row in rows])
+    wide, high = sizes[..., 0].max(), sizes[..., 1].max(axis=1)
+    size = max(_PANEL * len(sites), 3.0), _PANEL * high.sum() / wide + 0.25
+    with style.new_figure(*size) as figure:
+        grid = figure.subplots(len(rows), len(sites), squeeze=False, height_ratios=high)
+        for axes, site in zip(grid[0], sites, strict=True):
+            axes.set_title(style.label(site, 18))
+        for (row, column), axes in np.ndenumerate(grid):
+            one, (right, up) = rows[row][column], sizes[row, column] / 2
+            low, top = np.percentile(one.values[one.inside], _SHOWN).tolist()
+            top = low + _BRIGHTER * max(top - low, 1e-9)
+            place = {"origin": "lower", "extent": (-right, right, -up, up)}
+            axes.imshow(one.values.T, "gray", vmin=low, vmax=top, **place)
+            axes.contour(one.inside.T, [0.5], colors=style.SECOND, linewidths=0.7, **place)
+            axes.set(xlim=(-wide / 2, wide / 2), ylim=(-high[row] / 2, high[row] / 2))
+            axes.set_axis_off()
     return figure

@@ -300,8 +300,15 @@ def refuse_others(record: Path, paths: Iterable[Path], *, force: bool = False) -
     for path in unlisted([record], paths):
         raise FileError(path, "exists, and was not written by ndflow", ELSEWHERE)
     for path in () if force else not_ours(record, paths):
-        hint = "to keep it, copy it elsewhere; --force replaces it"
-        raise FileError(path, "changed since ndflow wrote it", hint)
+        raise changed_since(path)
+
+
+def changed_since(path: Path) -> FileError:
+    """Return the error of a result that somebody has edited."""
+    is_mask = path.parent.name == "masks" or "_mask." in path.name
+    keep = "copy it elsewhere" + (" and name it in the table" if is_mask else "")
+    hint = f"to keep it, {keep}; --force replaces it"
+    return FileError(path, "changed since ndflow wrote it", hint)
 
 
 def unlisted(records: Iterable[Path], paths: Iterable[Path]) -> list[Path]:

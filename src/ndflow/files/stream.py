@@ -264,11 +264,6 @@ def identity_of(path: str | os.PathLike[str]) -> Hashable:
 # ── gzip ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def is_compressed(name: str) -> bool:
-    """Return whether a file is compressed, by its name."""
-    return name.lower().endswith((".gz", ".mgz"))
-
-
 class GzipWriter:
     """Compresses what is written to it into a file, which stays open; no time, and no name."""
 

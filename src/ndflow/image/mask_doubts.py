@@ -327,40 +327,30 @@ def mask_doubts(figures: MaskFigures, *, given: bool, found: bool = False) -> tu
     >>> [doubt.kind for doubt in mask_doubts(head, given=False)]
     ['whole head']
     """
-    doubts = [*_size(figures, given, _DARK_FOUND_RIM if found else _DARK_RIM)]
+    volume, rim, brain = figures.volume or 0.0, figures.rim, (figures.volume or 0.0) >= JUDGED
+    holds = f"{'The mask holds' if given else 'The voxels used are'} {volume:,.0f} ml"
+    flat = f"flat: an end as large as {figures.cut:.0%} of the largest slice"
+    cut, doubts = figures.cut > CUT_OFF, []
+    if volume > LARGEST:
+        text = f"{holds}, but a brain with all its CSF at most {LARGEST:,.0f} ml"
+        doubts.append((TOO_WIDE if given else _HEAD, text))
+    elif volume < SMALLEST and (figures.field_of_view or 0.0) >= _HEAD_FITS:
+        doubts.append((TOO_SMALL, f"{holds}, but a brain at least {SMALLEST:,.0f} ml"))
+    elif not given and cut and volume >= SMALLEST:
+        doubts.append((_HEAD, f"{holds}, and end {flat}"))
+    elif not given and brain and figures.noise > _NOISE:
+        text = f"{holds}, and there is noise around, so the skull was not removed"
+        doubts.append((_HEAD, text))
+    elif brain:
+        if rim is not None and rim < (_DARK_FOUND_RIM if found else _DARK_RIM):
+            text = f"The outermost 4 mm of the voxels used have {rim:.0%} of the signal inside"
+            text += ", so they seem to hold bone or background"
+            doubts.append((TOO_WIDE if given else NO_MASK, text))
+        if cut:
+            doubts.append((CUT, f"The mask ends {flat}"))
     if figures.zeros > _ZEROS:
         doubts.append((_ZERO, f"{figures.zeros:.1%} of the voxels inside the mask are 0"))
-    if figures.volume is not None and figures.volume >= JUDGED and figures.largest < _PIECES:
+    if brain and figures.largest < _PIECES:
         text = f"The largest piece of the mask is {figures.largest:.0%} of it"
         doubts.append((_IN_PIECES, text))
     return tuple(Doubt(kind, f"{text}.", hint) for (kind, hint), text in doubts)
-
-
-def _size(figures: MaskFigures, given: bool, darkest: float) -> list[tuple[tuple[str, str], str]]:
-    """Return at most one doubt about what the mask covers, and one where it is cut off.
-
-    A rim that is darker than `darkest` is one.
-    """
-    volume, field = figures.volume, figures.field_of_view
-    if volume is None or field is None:
-        return []
-    holds = f"{'The mask holds' if given else 'The voxels used are'} {volume:,.0f} ml"
-    flat = f"flat: an end as large as {figures.cut:.0%} of the largest slice"
-    cut = figures.cut > CUT_OFF
-    if volume > LARGEST:
-        text = f"{holds}, but a brain with all its CSF at most {LARGEST:,.0f} ml"
-        return [(TOO_WIDE if given else _HEAD, text)]
-    if volume < SMALLEST and field >= _HEAD_FITS:
-        return [(TOO_SMALL, f"{holds}, but a brain at least {SMALLEST:,.0f} ml")]
-    if not given and cut and volume >= SMALLEST:
-        return [(_HEAD, f"{holds}, and end {flat}")]
-    if not given and figures.noise > _NOISE and volume >= JUDGED:
-        return [(_HEAD, f"{holds}, and there is noise around, so the skull was not removed")]
-    found = []
-    if volume >= JUDGED and figures.rim is not None and figures.rim < darkest:
-        text = f"The outermost 4 mm of the voxels used have {figures.rim:.0%} of the signal inside"
-        text += ", so they seem to hold bone or background"
-        found.append((TOO_WIDE if given else NO_MASK, text))
-    if volume >= JUDGED and cut:
-        found.append((CUT, f"The mask ends {flat}"))
-    return found

@@ -18,6 +18,7 @@ import math
 import os
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,13 +85,12 @@ def read_volume(
         has another shape.
     InvalidValueError : if an array or an image in memory is not such a volume.
     """
-    if isinstance(source, np.ndarray):
-        _refuse_array(called, source)
-        refuse_other_shape(called, source.shape, like)
-        return Volume(called, (), _fortran(source), 1.0, 0.0, None, np.eye(4), placed=False)
-    if isinstance(source, SpatialImage):
-        refuse_other_shape(source.get_filename() or called, source.shape, like)
-        return _from_image(source, called)
+    if isinstance(source, np.ndarray | SpatialImage):
+        grid = read_grid(source, called=called)
+        refuse_other_shape(grid.path, source.shape, like)
+        if isinstance(source, SpatialImage):
+            return _from_image(source, grid)
+        return replace(grid, stored=_fortran(source))
     path = _path_of(source)
     with open_stream(path, max_bytes=max_bytes) as stream:
         header, gap = _read_header(stream)
@@ -155,8 +155,8 @@ def files_of(source: Source) -> tuple[str, ...]:
 # ── images in memory ──────────────────────────────────────────────────────────────────────────────
 
 
-def _from_image(image: SpatialImage, called: str) -> Volume:
-    name = image.get_filename() or called
+def _from_image(image: SpatialImage, grid: Volume) -> Volume:
+    name, affine = grid.path, grid.affine
     data: Any = image.dataobj
     slope, inter = 1.0, 0.0
     files: tuple[FileHash, ...] = ()  # what is in memory may differ from the file it came from
@@ -169,7 +169,6 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
     except (OSError, EOFError, ValueError) as error:
         raise FileError(name, f"cannot be read ({error})", "copy or download it again") from None
     _refuse_array(name, array)
-    affine = read_grid(image, called=called).affine
     if not np.isfinite(affine).all():
         raise InvalidValueError(f"{name}: its affine is not finite; correct it")
     header = None
@@ -283,10 +282,8 @@ def _whole_header(path: str, header: Header, before: bytes, after: bytes) -> Hea
     if after.strip(b"\0") if not is_mgh else not _is_mgh_end(after):
         cause = "holds more than the voxels that its header describes"
         raise FileError(path, cause, "its header is damaged, or belongs to another file")
-    at = 4
-    while (
-        not is_mgh and before[:1].strip(b"\0") and len(before) - at >= 16
-    ):  # the first byte: whether there are
+    at = 4  # after four bytes of which the first says whether there are any
+    while not is_mgh and before[:1].strip(b"\0") and len(before) - at >= 16:
         size, code = struct.unpack_from(header.endianness + "2i", before, at)
         if not 8 <= size <= len(before) - at:
             raise FileError(path, f"a header extension of {size} bytes", _DAMAGED)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file, sync
-from ndflow.files.stream import GzipWriter, is_compressed
+from ndflow.files.stream import GzipWriter
 from ndflow.image.read import kind_of
 from ndflow.image.volume import Header, Volume, slices
 from ndflow.values import FloatArray
@@ -94,7 +94,7 @@ def write_volume(
     clipped = 0
     with ExitStack() as own:
         file = (pending or own).enter_context(new_file(path, force=force, inputs=keep))
-        writer = GzipWriter(file) if is_compressed(name) else file
+        writer = GzipWriter(file) if name.lower().endswith(".gz") else file
         writer.write(head.getvalue())
         hashed = hashlib.sha256(head.getvalue())
         for piece, count in _cast_chunks(chunks, like.flat.size, stored):

@@ -29,17 +29,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.image.mask import MIN_VOXELS, BoolArray, read_mask
-from ndflow.image.read import read_grid
+from ndflow.image.mask import BoolArray, read_mask
+from ndflow.image.read import read_grid, refuse_other_shape
 from ndflow.image.subject import Subject
 from ndflow.methods.modes import Goal
-from ndflow.options import Options, Scale
+from ndflow.options import Scale
 from ndflow.subject.doubts import match_doubts
 from ndflow.subject.fit import fit_voxels
 from ndflow.subject.normalise import target_doubts
 from ndflow.subject.presets import Choices, TargetFacts, settled_match
 from ndflow.subject.target import AnyTarget, in_units, known_target, read_target
-from ndflow.subject.voxels import Voxels, count_voxels, in_order, map_array, read_voxels
+from ndflow.subject.voxels import Voxels, in_order, map_array
 from ndflow.transport import IntensityMap
 from ndflow.values import Doubt
 
@@ -113,10 +113,12 @@ class VolumeNormaliser:
         InvalidValueError
             Where `voxels` are not a volume, or the mask has another shape.
         """
-        read_grid(voxels)  # refuses what is not a volume of real numbers
-        if mask is not None and mask.shape != voxels.shape:
-            _count(name, voxels, mask)  # says so
-        chosen = _chosen(voxels, mask)
+        grid = read_grid(voxels, called=name)  # refuses what is not a volume of real numbers
+        if mask is not None:
+            refuse_other_shape("the mask", mask.shape, grid)
+        order: Literal["C", "F"] = "F" if voxels.flags.f_contiguous else "C"  # in memory
+        flat = voxels.reshape(-1, order=order)
+        chosen = flat[flat != 0] if mask is None else flat[mask.reshape(-1, order=order)]
         digest = hashlib.sha256(chosen.dtype.str.encode())
         digest.update(chosen.view(np.uint8).data)
         key = digest.hexdigest()
@@ -125,8 +127,6 @@ class VolumeNormaliser:
             if known is not None:
                 self._maps.move_to_end(key)
                 return known
-        if chosen.size < MIN_VOXELS:
-            _count(name, voxels, mask)  # says what is wrong
         imap = self._found(voxels, mask, affine, name)
         with _LOCK:
             self._maps[key] = imap
@@ -235,17 +235,3 @@ def apply_recorded(
         inside = np.zeros(voxels.shape, np.bool_)
         inside.flat[record["zeros"]] = True
     return map_array(voxels, imap, inside, None)
-
-
-def _count(name: str, voxels: NDArray[Any], mask: BoolArray | None) -> None:
-    """Read and count a volume as the commands do, for the sake of their messages."""
-    subject = Subject({"image": voxels}, mask)
-    read = read_voxels(subject, max_bytes=Options.max_bytes)
-    count_voxels(subject, read._replace(volumes=(replace(read.volume, path=name),)))
-
-
-def _chosen(voxels: NDArray[Any], inside: BoolArray | None) -> NDArray[Any]:
-    """Return the voxels that count, in their order in memory."""
-    order: Literal["C", "F"] = "F" if voxels.flags.f_contiguous else "C"
-    flat = voxels.reshape(-1, order=order)
-    return flat[flat != 0] if inside is None else flat[inside.reshape(-1, order=order)]

@@ -29,7 +29,7 @@ from ndflow.transport import align, tabulate
 from ndflow.transport.joint import joint_map
 from ndflow.transport.match import check_rules, components_by_rule
 from ndflow.transport.normalising_map import DETERMINED_RANGE, align_and_match, flow_map
-from ndflow.transport.tabulated import smooth_table
+from ndflow.transport.tabulated import Tabulated, smooth_table
 from ndflow.values import FloatArray, plural
 
 EVIDENCE = 10.0  # of several channels, times that of one; chosen on the channels of two patients
@@ -113,14 +113,20 @@ def carried(source: DensityModel, target: DensityModel) -> Solution:
         Without an alignment.
     """
     density, choice = _RULES["adaptive"].density(source, target)
-    x, y = source.distribution[_KNOTS], density.quantile(QUANTILE_LEVELS[_KNOTS])
+    imap = between_quantiles(source.distribution, density.quantile(QUANTILE_LEVELS))
+    message = "carried the voxels to their quantiles in the target"
+    return Solution(imap, None, message, target=choice)
+
+
+def between_quantiles(source: FloatArray, target: FloatArray) -> Tabulated:
+    """Return the smooth map that takes quantiles at `QUANTILE_LEVELS` to others."""
+    x, y = source[_KNOTS], target[_KNOTS]
     rises = np.concatenate([[True], np.diff(x) > _APART * (x[-1] - x[0])])
     x, y = x[rises], y[rises]
     if x.size < 2:
         raise DegenerateDataError(f"nearly all voxels used have the value {x[0]:g}")
     slopes = np.gradient(y, x) if x.size > 2 else np.diff(y) / np.diff(x) * np.ones(2)
-    message = "carried the voxels to their quantiles in the target"
-    return Solution(smooth_table(x, y, slopes), None, message, target=choice)
+    return smooth_table(x, y, slopes)
 
 
 # ── targets ───────────────────────────────────────────────────────────────────────────────────────

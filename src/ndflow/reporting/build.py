@@ -28,7 +28,7 @@ from ndflow.methods.base import DensityModel
 from ndflow.options import Options
 from ndflow.reporting import channel_section, preparation_section, scan_section
 from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry
-from ndflow.reporting.density_section import headline, populations, tissues_known
+from ndflow.reporting.density_section import headline, populations, tissues_known, visits
 from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph, study_facts
 from ndflow.reporting.montage import masks_of_sites, montage, shared_windows, thumbnail
@@ -42,7 +42,6 @@ from ndflow.study.manifest import read_record
 from ndflow.study.plan import EVALUATION, PROVENANCE, REPORT, reference_name
 from ndflow.study.prepare_step import MEASURES
 from ndflow.study.references import read_reference
-from ndflow.study.site_checks import SHOWN
 from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
 from ndflow.subject.records import StudiesRecord, StudyRecord
 from ndflow.subject.target import in_units, target_of
@@ -251,7 +250,6 @@ def _study_page(
             entry = replace(entry, prepared=picture)
         entries.append(entry)
         step()
-    by_site = any(doubt.kind in SHOWN for doubt in run.record.of_study)
     masks = {str(scan.record.setting("mask")) for scan in scans}
     steps = [record.steps for record in records]
     return _page(
@@ -261,6 +259,7 @@ def _study_page(
         montage=None if windows is None else montage(scans, previews, windows, flagged),
         populations=populations(scans, target, sites),
         tissues=tissues_known(scans, run.record.trust),
+        visits=visits(run.study, scans),
         columns=columns,
         windows=windows,
         methods=methods_paragraph(run, masks, steps),
@@ -268,7 +267,7 @@ def _study_page(
         facts=study_facts(run, len(read_failures(folder))),
         preparation=preparation_section.section(records),
         doubts=run.record.of_study,
-        masks=masks_of_sites(scans, max_bytes) if by_site else None,
+        masks=masks_of_sites(scans, run.record.of_study, max_bytes),
         title=dataset_name(scan.scan.path for scan in scans),
         **evaluation_section(folder / EVALUATION, run.results),
     )

@@ -11,6 +11,8 @@ from ndflow.image.subject import ANY_CHANNEL, contrast_called, contrast_in_name
 from ndflow.reporting.page import template
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
+from ndflow.study.references import visits_of
+from ndflow.study.weights import PEOPLE
 from ndflow.subject.records import StudyRecord
 from ndflow.subject.target import SCALES, is_builtin
 from ndflow.values import JSON, plural
@@ -112,6 +114,8 @@ def methods_paragraph(
         voxels=[_MASKS[mask] for mask in sorted(masks) if mask in _MASKS],
         prepared=[(done, counts[step]) for step, (done, _) in _DONE.items() if counts[step]],
         effective=_effective(record),
+        people=PEOPLE,
+        repeated=visits_of(study, study.scans),
         scale=SCALES.get(study.options.scale or ""),
         plural=plural,
     )
@@ -137,7 +141,7 @@ def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) 
     entries = template("references.bib").strip().split("\n\n")
     by_key = {re.split("[{,]", entry, maxsplit=2)[1]: entry for entry in entries}
     works = [key for step, (_, keys) in _DONE.items() if step in done for key in keys]
-    balancing = ["hainmueller2012"] if study.options.balance else []
+    balancing = ["hainmueller2012"] if study.options.balance not in ((), PEOPLE) else []
     keys = dict.fromkeys((study.method.cites, *works, *balancing))
     return "\n\n".join(by_key[key] for key in keys)
 

@@ -23,7 +23,8 @@ from ndflow.image.mask import BoolArray
 from ndflow.image.preview import Greys, Preview, Window, encode_png, upright
 from ndflow.reporting.content import Montage, Picture
 from ndflow.study.finished import read_raw_voxels
-from ndflow.values import FloatArray, listed
+from ndflow.study.site_checks import SHOWN
+from ndflow.values import Doubt, FloatArray, listed
 
 if TYPE_CHECKING:
     from ndflow.reporting.scan_section import ScanSummary
@@ -94,26 +95,31 @@ def _typical_scans(
     return chosen
 
 
-def masks_of_sites(scans: Sequence[ScanSummary], max_bytes: int) -> Picture | None:
-    """Return the masks of a typical scan of each site, on the scans as they were; None without any.
+def masks_of_sites(
+    scans: Sequence[ScanSummary], doubts: Sequence[Doubt], max_bytes: int
+) -> Picture | None:
+    """Return the masks of a typical scan of each site, on the scans as they were.
 
     Parameters
     ----------
     scans : of a study.
+    doubts : about the study; there is a picture if it explains one, with the sites that they name.
     max_bytes : the largest file to read.
     """
-    shown = {}
-    for site, scan in _typical_scans(scans, ()).items():
+    told = [doubt.text for doubt in doubts if doubt.kind in SHOWN]
+    typical, shown = _typical_scans(scans if told else (), ()), {}
+    wrong = [site for site in typical if any(text.startswith(f"At {site}, ") for text in told)]
+    for site in sorted([*dict.fromkeys([*wrong, *typical])][:_SITES]):
+        scan = typical[site]
         with suppress(FileError, InvalidValueError):  # files that are no longer there
             voxels = read_raw_voxels(scan.scan, scan.record, max_bytes=max_bytes)
             values, spacing = upright(voxels.volume, np.ones_like(voxels.inside))
             inside = np.isfinite(upright(voxels.volume, voxels.inside)[0])
             shown[site] = [_middle(values, inside, spacing, axis) for axis in (2, 1)]
-        if len(shown) == _SITES:
-            break
     if not shown:
         return None
-    text = f"The mask of a typical scan of {'each site' if len(shown) > 1 else 'the study'}"
+    where = "each site" if len(shown) > 1 else "the study"
+    text = f"The outline of the mask on a typical scan of {where}"
     return Picture(svg(masks_figure(shown)), f"{text}: {listed(list(shown))}", f"{text}.")
 
 

@@ -71,11 +71,6 @@ def suffix_of(name: str) -> str:
     return name.partition(".")[0].rpartition("_")[2]
 
 
-def is_labelled(name: str, prefix: str) -> bool:
-    """Return whether a name is a prefix, such as ``sub-`` or ``ses-``, and a valid label."""
-    return name.startswith(prefix) and _LABEL.fullmatch(name, len(prefix)) is not None
-
-
 def labels_of(what: str, prefix: str, given: Iterable[str]) -> set[str]:
     """Check labels, which may have a prefix, and return them without it.
 

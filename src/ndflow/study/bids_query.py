@@ -207,14 +207,10 @@ def _listing(
         cause = f"no mask for {len(unmasked)} of {len(whole)} scans, such as {unmasked[0]}"
         hint = "add --mask brain, or --mask auto, to find them"
         raise FileError(next(iter(dataset.derivatives.values())), cause, hint)
-    subjects, unused = [], set()
-    for one in whole:
-        ours = {name for name in one.covariates if name.lower() in taken}
-        unused |= ours
-        kept = {name: cell for name, cell in one.covariates.items() if name not in ours}
-        subjects.append(replace(one, covariates=kept))
+    unused = {name for one in whole for name in one.covariates if name.lower() in taken}
+    kept = [{k: cell for k, cell in one.covariates.items() if k not in unused} for one in whole]
     return Listing(
-        subjects,
+        [replace(one, covariates=more) for one, more in zip(whole, kept, strict=True)],
         dataset.path,
         dataset.root,
         str(dataset.people) if os.path.lexists(dataset.people) else None,
@@ -308,7 +304,7 @@ def _origin(dataset: Dataset, suffixes: Sequence[str]) -> _Origin:
     All participants in a folder count, so that the images of each come from where all others do.
     """
     for folder in dataset.derivatives.values():
-        labels = _labelled(_names(folder), "sub-")
+        labels = _labelled(_names(folder))
         if not labels:
             cause = "holds no folders sub-…, and so no masks"
             hint = "give the folder of one pipeline, for example derivatives/fmriprep"
@@ -444,43 +440,29 @@ class _Place(NamedTuple):
     session: str | None
     folder: str
     files: Sequence[str]
-    of_scans: bool = True
+    of_scans: bool
 
 
 _MISNAMED = re.compile(r"(?!sub-[0-9A-Za-z+]+$)(?i:sub|ses|anat)[^.]*")
+_FOLDER = re.compile(r"sub-([0-9A-Za-z+]+)(?:/ses-([0-9A-Za-z+]+))?(/[a-z]+)?")
 
 
 def _places(root: Path, people: Iterable[str], around: Sequence[str] = ()) -> Iterator[_Place]:
     """Yield the folders of participants, and those among the names `around` that may be theirs."""
-    misplaced = [*filter(_MISNAMED.fullmatch, around)]
     yield _Place("", None, ".", around, of_scans=False)
-    for subject in people:
-        visits: list[tuple[str | None, str]] = [(None, f"sub-{subject}")]
-        for session, visit in visits:  # to which those of sessions are added
-            folders, files = _contents(root / visit)
-            yield _Place(subject, session, visit, files, of_scans=False)
-            for name in folders:
-                place = f"{visit}/{name}"
-                if session is None and bids_names.is_labelled(name, "ses-"):
-                    visits.append((name.removeprefix("ses-"), place))
-                elif not (name.isalpha() and name.islower()):
-                    misplaced.append(place)
-                elif name not in _NOT_DATATYPES:
-                    deeper, files = _contents(root / place)
-                    yield _Place(subject, session, place, files)
-                    if deeper and not (root / place).is_symlink():  # maybe to a folder around it
-                        misplaced += [f"{place}/{one}" for one in deeper]
-    for top in misplaced:
-        for folder, folders, files in os.walk(root / top):
-            nested = DESCRIPTION in files or {*_NOT_DATATYPES} & {Path(folder).name}
-            folders[:] = [name for name in sorted(folders) if name[0] != "." and not nested]
-            names = () if nested else sorted(files)
-            yield _Place("", None, os.path.relpath(folder, root), names, of_scans=False)
+    waiting = [*(f"sub-{label}" for label in people), *filter(_MISNAMED.fullmatch, around)]
+    for place in waiting:  # to which the folders in it are added
+        (folders, files), found = _contents(root / place), _FOLDER.fullmatch(place)
+        subject, session, datatype = found.groups() if found else ("", None, None)
+        yield _Place(subject, session, place, files, of_scans=datatype is not None)
+        expected = found is not None and not datatype  # that there are folders in it
+        if folders and (expected or not (root / place).is_symlink()):  # maybe to one around it
+            waiting += [f"{place}/{name}" for name in folders if name not in _NOT_DATATYPES]
 
 
-def _labelled(names: Iterable[str], prefix: str) -> list[str]:
-    """Return the labels among some names."""
-    return [name[len(prefix) :] for name in names if bids_names.is_labelled(name, prefix)]
+def _labelled(names: Iterable[str]) -> list[str]:
+    """Return the labels of participants among some names."""
+    return [found[1] for found in map(_FOLDER.fullmatch, names) if found]
 
 
 def _contents(folder: Path) -> tuple[list[str], list[str]]:
@@ -561,7 +543,7 @@ class _Participants:
     def __init__(self, dataset: Dataset) -> None:
         self._root = dataset.root
         names = _names(self._root)
-        known = _labelled(names, "sub-")
+        known = _labelled(names)
         asked = bids_names.labels_of("participant", "sub-", dataset.participants)
         _check_known(self._root, "participant", asked, known)
         self.labels = _part(sorted(asked or known, key=natural), dataset.shard)
@@ -580,14 +562,13 @@ class _Participants:
 
     def _spell_alike(self, known: Iterable[str]) -> list[str]:
         """Give rows the labels of folders that differ only in case and in zeros before numbers."""
-        alike = defaultdict[str, tuple[list[str], list[str]]](lambda: ([], []))
-        for place, labels in enumerate((self._rows, known)):
-            for label in labels:
-                number = natural(re.sub("^sub[-_]?", "", label.casefold()))[0]
-                alike[str(number)][place].append(label)
-        read = []
-        for (row, *more), (folder, *others) in (pair for pair in alike.values() if all(pair)):
-            if row != folder and not more and not others:
+        alike, read = defaultdict[str, set[str]](set), []
+        for label in (*self._rows, *known):
+            alike[str(natural(re.sub("^sub[-_]?", "", label.casefold()))[0])].add(label)
+        for labels in alike.values():
+            rows, folders = labels & self._rows.keys(), labels.intersection(known)
+            if len(labels) == 2 and len(rows) == len(folders) == 1:
+                (row,), (folder,) = rows, folders
                 self._rows[folder] = self._rows.pop(row)
                 read.append(f"{row} as sub-{folder}")
         cause = f"{self._table}: read {first_of(sorted(read, key=natural), 3)}"

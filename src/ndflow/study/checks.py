@@ -182,9 +182,7 @@ def _labeller_doubt(
     site: str, others: Sequence[str], means: Mapping[str, FloatArray], people: FloatArray
 ) -> Doubt:
     own, usual = means[site], np.mean([means[other] for other in others], axis=0)
-    sds = np.empty(len(TISSUES))
-    sds[_CSF_AND_WM] = np.sqrt(np.diag(people))
-    sds[TISSUES.index("GM")] = np.sqrt(people.sum())  # GM is 1 − CSF − WM
+    sds = np.sqrt([people[0, 0], people.sum(), people[1, 1]])  # GM is 1 − CSF − WM
     tissue = int(np.argmax(np.abs(own - usual) / sds))
     there, spread = f"{100 * own[tissue]:.2g}", f"{100 * sds[tissue]:.2g}"
     text = (

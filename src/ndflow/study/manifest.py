@@ -70,22 +70,23 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
     before = record_in(folder)
     if not study.options.force:
         _refuse_foreign_folder(study, before)
-        if before is not None and not study.partial:
-            _refuse_other_scans(study)
-        if before is not None and not study.only_fits:
-            _refuse_other_settings(study, before)
-    _refuse_inputs_inside(study)
     ours = {os.path.realpath(path) for path in (record, *tops)}
     for source in (study.table, study.given):
         if source is not None and os.path.realpath(source) in ours:
             raise FileError(source, "lies where the study writes a file of that name", ELSEWHERE)
     if not study.partial:
         refuse_others(record, tops, force=study.options.force)
+    if before is not None and not study.options.force:
+        if not study.partial:
+            _refuse_other_scans(study)
+        if not study.only_fits:
+            _refuse_other_settings(study, before)
+    _refuse_inputs_inside(study)
     known = before.outputs if before is not None else {}
     begun = before is not None or study.dataset  # so that records may be those of a killed run
     foreign = [record] if before is None and not study.partial and record.exists() else []
     for step, scan in pairs:
-        there = [record for record in step.records(scan) if record.is_file()]
+        there = [record for record in step.records(scan) if os.path.lexists(record)]
         others = [one for one in there if one.relative_to(folder).as_posix() not in known]
         foreign += [path for path in others if not begun or kind_in(path) is None]
         if not there:
@@ -268,11 +269,12 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
         with closing(run_tasks(_check_record, tasks, jobs=jobs)) as outcomes:
             for outcome in outcomes:
                 follow.step("verify", outcome)
-                seen, wrong = outcome.result or (set(), [])
+                seen, wrong = outcome.result or ({outcome.scan}, [])
                 if outcome.failure is not None:
-                    wrong = [Finding("changed", outcome.scan, outcome.failure.cause)]
+                    cause = outcome.failure.cause.removeprefix(f"{outcome.scan}: ")
+                    wrong = [Finding("changed", outcome.scan, cause)]
                 files |= seen
-                found |= {one.path: one for one in wrong if one.path not in found}
+                found = {one.path: one for one in wrong} | found
         for path in sorted(folder.rglob("*")):
             hidden = any(part.startswith(".ndflow-") for part in path.relative_to(folder).parts)
             known = str(path) in files or path.name in DATASET_FILES
@@ -319,10 +321,7 @@ def _check_record(
     record: Path, inputs: Mapping[str, Sequence[str]]
 ) -> tuple[set[str], list[Finding]]:
     """Hash again all that a record lists."""
-    try:
-        payload = read_model(record, sealed=True).payload
-    except FileError as error:
-        return {str(record)}, [Finding("changed", str(record), error.cause)]
+    payload = read_model(record, sealed=True).payload
     listed = {path: sha256 for path, sha256 in outputs_of(record, payload).items() if sha256}
     given = payload.get("inputs") or {}
     for what, files in given.items() if isinstance(given, dict) else [("reference", given)]:

@@ -12,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import multimode
 from types import MappingProxyType
 from typing import NamedTuple
+
+import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
@@ -25,12 +28,12 @@ from ndflow.image.subject import (
     Subject,
     contrast_called,
     contrast_in_name,
-    is_other_contrast,
 )
 from ndflow.methods.base import DensityModel, build_reference
-from ndflow.methods.modes import Goal, SiteMap
+from ndflow.methods.modes import Goal, SiteMap, Visit
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.population.proportions import OF_ANY, OF_SITE, Trust, trust, variation_of
+from ndflow.population.travelling import Seen, travellers_by_site
 from ndflow.study import weights as weighting
 from ndflow.study.checks import site_doubts
 from ndflow.study.plan import PROVENANCE, Study, reference_name
@@ -44,13 +47,14 @@ from ndflow.subject.doubts import density_distance, reference_doubts
 from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel, StudyRecord, densities_in
 from ndflow.subject.target import Target, check_units, in_units, is_builtin
 from ndflow.subject.voxels import error_about
-from ndflow.transport import Chain, IntensityMap
-from ndflow.values import Doubt, listed
+from ndflow.transport import Chain, IntensityMap, align
+from ndflow.values import Doubt, FloatArray, listed
 
 ALL_SCANS = "all scans"
 _OWN = "the reference of these scans"
 
 Models = Mapping[str, DensityModel]  # by the name of the scan
+Visits = Mapping[str, Sequence[Subject]]
 
 
 class References(NamedTuple):
@@ -67,6 +71,7 @@ class References(NamedTuple):
     scans, fits : those that were compared, and their densities, by their names.
     odd : what is doubtful about scans in comparison with others, by their names.
     made_from : the hash of all that the averages depend on.
+    visits : see `visits_of`.
     """
 
     common: Reference
@@ -80,6 +85,7 @@ class References(NamedTuple):
     fits: Mapping[str, ScanModel] = MappingProxyType({})
     odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     made_from: str | None = None
+    visits: Visits = MappingProxyType({})
 
     @property
     def trust(self) -> dict[str, Trust]:
@@ -94,7 +100,8 @@ class References(NamedTuple):
     def step(self, scan: Subject) -> NormaliseStep:
         """Return the last step of a scan, which brings it to its goal."""
         study = replace(self.study, scans=(), raw=None)  # which need not go to every worker
-        goal = study.mode.goal_of(self.goals, scan.site)
+        models = {one.name: self.fits[one.name].model for one in self.visits.get(scan.name, ())}
+        goal = goal_of(study, self.goals, scan, self.visits, models)
         return NormaliseStep(study, goal, self.odd.get(scan.name, ()), self.fits.get(scan.name))
 
 
@@ -121,6 +128,7 @@ def compare_scans(
         densities=[(scan.name, scan.site, fits[scan.name].fingerprint) for scan in scans],
         settings={**study.settings, "channels": study.channels},
         covariates={name: [scan.covariates.get(name) for scan in scans] for name in names},
+        people=[scan.person for scan in scans] if names == weighting.PEOPLE else None,
         preset=None if study.preset is None else study.preset.to_dict(),
     )
     known: dict[str, Reference] = {}
@@ -132,13 +140,17 @@ def compare_scans(
     if study.partial:  # whose reference was given: each scan by itself, whatever others are there
         made, odd = make_references(study, [], {}), dict[str, tuple[Doubt, ...]]()
         for scan in scans:
-            odd |= odd_scans([scan], fits, made.common.mixture, made.common.channel_names)
+            odd |= odd_scans(
+                [scan], fits, made.common.mixture, _shown(made.common.channel_names, scans)
+            )
         progress.step("references", Outcome("references", None))
-        return made._replace(scans=scans, fits=fits, odd=odd)
+        return made._replace(scans=scans, fits=fits, odd=odd, visits=visits_of(study, scans))
     models = {name: fit.model for name, fit in fits.items()}
     made = make_references(study, scans, models, known=known)
     few, more = reference_doubts(made.common.scans), tuple[Doubt, ...]()
-    if names:
+    if names == weighting.PEOPLE:
+        more = weighting.traveller_doubts(weighting.travellers(made.study, scans))
+    elif names:
         more = weighting.balance_doubts(made.weights, scans, names)
     elif made.study.mode.by_site and study.given is None:
         name, ages = weighting.ages_by_site(scans)
@@ -149,8 +161,54 @@ def compare_scans(
         of_study=(*of_sites, *listing_doubts(study), *few, *made.of_study, *more),
         scans=scans,
         fits=fits,
-        odd=odd_scans(scans, fits, made.common.mixture, made.common.channel_names),
+        odd=odd_scans(scans, fits, made.common.mixture, _shown(made.common.channel_names, scans)),
         made_from=made_from,
+        visits=visits_of(made.study, scans),
+    )
+
+
+def visits_of(study: Study, scans: Sequence[Subject]) -> dict[str, list[Subject]]:
+    """Return the scans of a person that share a map, in order, by the name of each of them.
+
+    Without maps of sites, those are the scans at one site.
+    """
+    together = study.options.visits == "together" and study.method.matches_densities
+    if not together or len(study.channels) > 1:
+        return {}
+    across = study.mode.by_site
+    people: dict[tuple[str, str | None], list[Subject]] = {}
+    for scan in sorted(scans, key=lambda scan: scan.name):
+        if scan.person is not None:
+            people.setdefault((scan.person, None if across else scan.site), []).append(scan)
+    return {scan.name: own for own in people.values() if len(own) > 1 for scan in own}
+
+
+def goal_of(
+    study: Study,
+    goals: Mapping[str | None, Goal],
+    scan: Subject,
+    visits: Visits,
+    models: Models,
+) -> Goal:
+    """Return what a scan is brought to, with the other visits of the same person.
+
+    Parameters
+    ----------
+    study, goals : the settings, and the goal of each site.
+    scan : the scan.
+    visits : see `visits_of`.
+    models : what is known about these.
+    """
+    goal = study.mode.goal_of(goals, scan.site)
+    own = visits.get(scan.name, ())
+    among = [(study.mode.goal_of(goals, one.site), models[one.name]) for one in own]
+    first = among[0][0] if among else goal  # what all visits are judged by
+    return replace(
+        goal,
+        reference=first.reference,
+        variation=first.variation,
+        visits=tuple(Visit(model, one.site) for one, model in among),
+        place=[one.name for one in own].index(scan.name) if own else 0,
     )
 
 
@@ -195,9 +253,13 @@ def make_references(
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
     weights = weighting.scan_weights(study, ordered)
+    travelled = weighting.travellers(study, ordered) if ordered else {}
+    if travelled and not nested:
+        weighting.check_connected(study, travelled)
 
     def average(site: str | None) -> Reference:
         some = [scan for scan in ordered if site in (None, scan.site)]
+        some = [scan for scan in some if site and scan.person in travelled] or some
         return known.get(reference_name(site)) or build_reference(
             [replace(models[scan.name], tissues=None) for scan in some],
             study.method,
@@ -233,10 +295,17 @@ def make_references(
         if given and study.mode.by_site and not nested:
             some = [models[scan.name].mixture for scan in ordered if scan.site == site]
             unlike += _scanner_doubts(site, given[0], average(site).mixture, some)
-    common, ways = _with_tissues(study, ordered, models, common, sites, weights, one_labeller)
+    seen = travellers_by_site(
+        {
+            person: {site: _mean_quantiles(own, models) for site, own in by_site.items()}
+            for person, by_site in travelled.items()
+        }
+    )
+    common, ways = _with_tissues(study, ordered, models, common, sites, weights, one_labeller, seen)
     goal = in_units(_target(study, common), study.options)
     check_units(study.options, name=_OWN, model=goal)
-    goals = _with_variation(study, study.mode.goals(goal, ways, study.options), ordered, models)
+    goals = study.mode.goals(goal, ways, study.options)
+    goals = _with_variation(study, goals, ordered, models, seen)
     return References(common, sites, goals, study, tuple(read), weights, tuple(unlike))
 
 
@@ -277,6 +346,7 @@ def _with_tissues(
     sites: Mapping[str, Reference],
     weights: ScanWeights,
     one_labeller: bool,
+    seen: Mapping[str, Seen],
 ) -> tuple[Reference, dict[str, SiteMap]]:
     """Return the common reference with tissues, if these are needed, and the maps of sites to it.
 
@@ -285,7 +355,7 @@ def _with_tissues(
     a difference of people. Tissues that an earlier run found in the same way are kept.
     """
     rule, scans = study.target_rule, weights.weighted(scans)
-    ways = _site_maps(study, sites, _plain_target(study, common))
+    ways = _site_maps(study, sites, _plain_target(study, common), seen)
     if study.given is not None or not rule.needs_tissue_model:
         return common, ways
     mapped = any(isinstance(models[scan.name].tissues, Tissues) for scan in scans)
@@ -298,11 +368,16 @@ def _with_tissues(
 
 
 def _with_variation(
-    study: Study, goals: Mapping[str | None, Goal], scans: Sequence[Subject], models: Models
+    study: Study,
+    goals: Mapping[str | None, Goal],
+    scans: Sequence[Subject],
+    models: Models,
+    seen: Mapping[str, Seen],
 ) -> dict[str | None, Goal]:
     """Return goals that know the people of each, and how scans differ beside them, if it counts.
 
-    Scans that go to a given reference by themselves must not depend on the others.
+    Scans that go to a given reference by themselves must not depend on the others. A map that is
+    known from travelling people keeps the people of its site as it is.
     """
     alone = study.given is not None and not study.mode.by_site
     if alone or not (study.mode.per_scan and study.target_rule.carries_voxels):
@@ -312,7 +387,7 @@ def _with_variation(
         if (goal.site is not None) != study.mode.by_site:
             continue
         own = [scan for scan in scans if site is None or scan.site == site]
-        goal = goal.for_people()
+        goal = goal if site in seen else goal.for_people()
         quantiles = [goal.on_the_way(models[scan.name]).distribution for scan in own]
         usual = OF_ANY if goal.site is None else OF_SITE
         tissues: TissueModel = goal.reference.tissues  # type: ignore[assignment]
@@ -320,15 +395,29 @@ def _with_variation(
     return found
 
 
-def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> dict[str, SiteMap]:
-    """Return the maps from the references of sites to the common one, if the study goes by site."""
+def _site_maps(
+    study: Study, sites: Mapping[str, Reference], common: Target, seen: Mapping[str, Seen]
+) -> dict[str, SiteMap]:
+    """Return the maps from the references of sites to the common one, if the study goes by site.
+
+    Those of sites where people were seen who travelled are known from these alone.
+    """
     if not study.mode.by_site:
         return {}
-    goal = in_units(common, study.options)
-    return {
-        site: SiteMap.to(goal, DensityModel(own.mixture), study.options)
-        for site, own in sites.items()
-    }
+    goal, found = in_units(common, study.options), dict[str, SiteMap]()
+    for site, own in sites.items():
+        model = DensityModel(own.mixture)
+        if site in seen:
+            found[site] = SiteMap.of_travellers(goal, model, seen[site])
+        else:
+            found[site] = SiteMap.to(goal, model, study.options)
+    return found
+
+
+def _mean_quantiles(scans: Sequence[Subject], models: Models) -> FloatArray:
+    """Return the mean of the quantiles of some scans, z-scored."""
+    known = [models[scan.name] for scan in scans]
+    return np.asarray(np.mean([align(one.mixture)(one.distribution) for one in known], axis=0))
 
 
 def reference_files(references: References) -> dict[str, bytes]:
@@ -421,7 +510,7 @@ def settled(
         sum(scan.tissues.complete for scan in study.scans),
         None if given is None else presets.TargetFacts.of_reference(given),
         one_labeller,
-        presets.can_split(components, _contrast(study)),
+        presets.can_split(components, _shown((study.channel,), study.scans)[0]),
         len(study.channels),
         study.dataset and given is not None,
     )
@@ -429,15 +518,13 @@ def settled(
     return replace(study, options=options, preset=preset)
 
 
+def _shown(said: Sequence[str], scans: Sequence[Subject]) -> Sequence[str]:
+    """Return what images show: as it was said or, where it was not, as most of their names say."""
+    usual = multimode(contrast_in_name(scan.path) for scan in scans)
+    by_name = tuple(said) == (ANY_CHANNEL,) and len(usual) == 1
+    return (usual[0] or ANY_CHANNEL,) if by_name else said
+
+
 def _shows_t1w(common: Reference, scans: Sequence[Subject]) -> bool:
     """Tell whether images are known to be T1w, those of the first of several channels."""
-    named = all(contrast_in_name(scan.path) == T1W for scan in scans)
-    return named or contrast_called(common.channel_names[0]) == T1W
-
-
-def _contrast(study: Study) -> str:
-    """Return what the images show: as it was said or, where it was not, by their names."""
-    if study.channels != (ANY_CHANNEL,):
-        return study.channel
-    named = (contrast_in_name(scan.path) for scan in study.scans)
-    return next((one for one in named if one and is_other_contrast(one)), study.channel)
+    return contrast_called(_shown(common.channel_names, scans)[0]) == T1W

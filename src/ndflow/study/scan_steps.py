@@ -141,7 +141,7 @@ def lacks_tissue_maps(scan: Subject) -> FileError:
 
 _ONLY_FITTED = ("lesion", "csf", "gm", "wm")  # files that the density depends on, but no voxel
 # Settings that are in the goal or in the model, or that change no result.
-_SHOWN_ELSEWHERE = ("average", "balance", "mode", "effective_count", "max_bytes")
+_SHOWN_ELSEWHERE = ("average", "balance", "mode", "visits", "effective_count", "max_bytes")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ some for T1w images only. What is found first explains the rest, so it is all th
 A mask that is too wide or too small shows in the rim of the brain in two ways, in its brightness
 and in its ranks. The brightness also depends on the contrast of the scanner. The ranks do not, but
 depend less on the mask. So both must be off: from other sites and, in T1w, from T1w images in
-general.
+general, which show which of two sites is wrong. Two of three that are wrong alike are the usual.
 
 Tissue maps are compared with the images: by the order of the mean intensities of CSF, GM and WM,
 and by how far these lie apart, which shows that maps are flipped, moved, or those of other people.
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from statistics import mode, multimode
 
 import numpy as np
@@ -42,7 +42,6 @@ from ndflow.image.mask_doubts import (
     T1W_RISE,
     TOO_SMALL,
     TOO_WIDE,
-    MaskFigures,
     is_inverted,
 )
 from ndflow.image.subject import Subject
@@ -52,10 +51,10 @@ from ndflow.study.checks import NO_SITE, labeller_doubts
 from ndflow.subject.doubts import (
     FEWEST,
     OTHER_CONTRAST,
+    RISE,
     expected,
     far_from,
     image_doubts,
-    rise_of,
     unlike_others,
 )
 from ndflow.subject.records import ScanModel
@@ -80,8 +79,10 @@ _RANKS, _BRIGHTNESS = 0.035, 0.055  # units of how much `rise` and `rim` of site
 _BOTH = 0.7  # of these units, the least of both, from other sites and from T1w images
 _TIGHT, _LOOSE = 2.0, 3.0  # their sum; the latter since some tools include all CSF
 _T1W = {"rise": T1W_RISE, "rim": 0.62}  # of T1w brains
+_BRAIN = {"volume": 1350.0}  # ml, with CSF
+_BONE = 0.92  # more `rise` than brains have in any contrast
 _ROOMY = 1600.0  # ml: a site alone whose masks hold so much lacks no rim
-_SHADED, _MORE_SHADED = 0.09, 0.045  # `shading` in T1w, and by how much more than elsewhere
+_SHADED, _MORE_SHADED = 0.09, 0.045  # `shading` in T1w; in others, by how much more than elsewhere
 _SIZES = (0.75, 1.33)  # times the volume at other sites
 
 _LOOK = "look at the masks on the images, and make them in the same way for all sites"
@@ -113,12 +114,12 @@ def sites_in_doubt(
     t1w : whether they are known to be T1-weighted.
     """
     sites = _by_site(scans)
-    masks = {
-        site: [mask for scan in own if (mask := models[scan.name].mask) is not None]
+    medians = {
+        site: _medians(vars(mask) for scan in own if (mask := models[scan.name].mask) is not None)
         for site, own in sites.items()
     }
-    medians = {site: _medians(own) for site, own in masks.items() if own}
-    large = {site: own for site, own in medians.items() if len(masks[site]) >= _COMPARED}
+    medians = {site: own for site, own in medians.items() if own.get("volume", 0.0) >= JUDGED}
+    large = {site: own for site, own in medians.items() if len(sites[site]) >= _COMPARED}
 
     found: dict[str, Doubt] = {}
     for judged in (_wrong_by_itself, _unlike):
@@ -132,12 +133,13 @@ def sites_in_doubt(
     return (*about, *maps_in_doubt(rest, {s.name: models[s.name].model for s in rest}, t1w=t1w))
 
 
-def _medians(figures: Sequence[MaskFigures]) -> _Medians:
-    found = {}
-    for name in (field.name for field in fields(MaskFigures)):
-        if values := [value for one in figures if (value := getattr(one, name)) is not None]:
-            found[name] = float(np.median(values))
-    return found
+def _medians(figures: Iterable[Mapping[str, float | None]]) -> _Medians:
+    known = defaultdict(list)
+    for one in figures:
+        for name, value in one.items():
+            if value is not None:
+                known[name].append(value)
+    return {name: float(np.median(values)) for name, values in known.items()}
 
 
 def _wrong_by_itself(own: _Medians, others: Sequence[_Medians], t1w: bool) -> Doubt | None:
@@ -148,8 +150,6 @@ def _wrong_by_itself(own: _Medians, others: Sequence[_Medians], t1w: bool) -> Do
     own, others : of the site, whose name the text still lacks, and of others for comparison.
     t1w : whether images are known to be T1-weighted.
     """
-    if own.get("volume", 0.0) < JUDGED:
-        return None
     if own.get("overflow", 0.0) > _OVERFLOW:
         text = "neighbouring voxels differ by nearly the whole range of their integers"
         return Doubt(_OVERFLOWN, text, f"bright voxels became negative ones; {_EXPORT}")
@@ -168,8 +168,6 @@ def _wrong_by_itself(own: _Medians, others: Sequence[_Medians], t1w: bool) -> Do
             name, what = "dark", "dark voxels"
         text = f"masks seem to exclude CSF: {_percent(name, own, others, f' % {what}')}"
         return Doubt(_NO_CSF, text, _LOOK)
-    if t1w and own.get("shading", 0.0) > _SHADED:
-        return _shading(own, others)
     return None
 
 
@@ -178,49 +176,44 @@ def _unlike(own: _Medians, others: Sequence[_Medians], t1w: bool) -> Doubt | Non
 
     Parameters as for `_wrong_by_itself`.
     """
-    if own.get("volume", 0.0) < JUDGED or "rise" not in own:
-        return None
     usual = [*others, own] if len(others) > 1 else others  # so that one wrong site is no median
-    usual = usual or [_T1W] * t1w
+    compared = [_medians(usual), *[_T1W] * t1w, *[_BRAIN] * bool(others)]
 
     def more(name: str) -> float:
-        known = [site[name] for site in usual if name in site]
-        return own[name] - float(np.median(known)) if known and name in own else 0.0
+        """Return how much more of something it has than all that it is compared with."""
+        away = [own[name] - one[name] for one in compared if name in one and name in own]
+        least = min(away, key=abs, default=0.0)
+        return least if all(least * one > 0 for one in away) else 0.0
 
-    if is_inverted(own["rise"], own["rise"] - more("rise")):
+    rise, volume = more("rise"), own["volume"]
+    if rise and is_inverted(own["rise"], own["rise"] - rise):
         return _contrast(own, others, *_ORDER)
-    if abs(more("rise")) > _OTHER:
+    times = volume / (volume - more("volume"))
+    if abs(rise) > _OTHER and own["rise"] < _BONE and _SIZES[0] <= times <= _SIZES[1]:
         return _contrast(own, others, OTHER_CONTRAST, _EXPORT)
-    ranks, rim = -more("rise") / _RANKS, more("rim") / _BRIGHTNESS
-    both = [ranks, rim]
-    if t1w and "rim" in own:  # unlike T1w images in general, too
-        both += [(_T1W["rise"] - own["rise"]) / _RANKS, (own["rim"] - _T1W["rim"]) / _BRIGHTNESS]
-    dark = own["rise"] >= T1W_LEAST  # the rim, compared with the rest of the brain
-    small = dark and min(both) > _BOTH and ranks + rim > _TIGHT
-    small = small and (bool(others) or own["volume"] < _ROOMY)
-    large = dark and max(both) < -_BOTH and ranks + rim < -_LOOSE
+    ranks, rim = -rise / _RANKS, more("rim") / _BRIGHTNESS
+    both = ranks * rim > 0 and min(abs(ranks), abs(rim)) > _BOTH and own["rise"] >= T1W_LEAST
+    small = both and ranks + rim > _TIGHT and (bool(others) or volume < _ROOMY)
+    large = both and ranks + rim < -_LOOSE
     if small or large:
         seen = f"the rim has {_percent('rim', own, others, ' % of the signal inside')}"
     else:
-        times = own["volume"] / (own["volume"] - more("volume"))
-        seen = f"{own['volume']:,.0f} ml, {times:.2g} times as much as elsewhere"
         small, large = times < _SIZES[0], times > _SIZES[1]
+        seen = f"{volume:,.0f} ml, {times:.2g} times as much as elsewhere"
     if small or large:
         kind, words = (TOO_SMALL[0], "small") if small else (TOO_WIDE[0], "wide")
         return Doubt(kind, f"masks seem to be too {words}: {seen}", _LOOK)
-    return _shading(own, others) if more("shading") > _MORE_SHADED else None
+    if own.get("shading", 0.0) > _SHADED if t1w else more("shading") > _MORE_SHADED:
+        text = "brightness varies smoothly within bright tissue, by a standard deviation of "
+        hint = "correct the bias field, with 'ndflow prepare' or N4"
+        return Doubt(_SHADE, f"{text}{_percent('shading', own, others, ' %')}", hint)
+    return None
 
 
 def _contrast(own: _Medians, others: Sequence[_Medians], kind: str, hint: str) -> Doubt:
     usual = f", in T1w images about {100 * T1W_RISE:.0f} %" if not others else ""
-    text = "a voxel in the middle of the brain is brighter than one of its rim in "
-    return Doubt(kind, f"{text}{_percent('rise', own, others, ' % of all pairs')}{usual}", hint)
-
-
-def _shading(own: _Medians, others: Sequence[_Medians]) -> Doubt:
-    text = "brightness varies smoothly within bright tissue, by a standard deviation of "
-    hint = "correct the bias field, with 'ndflow prepare' or N4"
-    return Doubt(_SHADE, f"{text}{_percent('shading', own, others, ' %')}", hint)
+    text = f"{RISE} {_percent('rise', own, others, ' % of all pairs')}{usual}"
+    return Doubt(kind, text[0].lower() + text[1:], hint)
 
 
 def _percent(name: str, own: _Medians, others: Sequence[_Medians], words: str) -> str:
@@ -330,7 +323,9 @@ def odd_scans(
         sites = _by_site(scans).values()
         enough = [own for own in sites if len(own) >= FEWEST]
         for some in [scans] * (len(enough) < len(sites)) + enough:
-            among |= _among([scan.name for scan in some], models)
+            names = [scan.name for scan in some]
+            odd = unlike_others([models[name].mixture for name in names])
+            among |= dict(zip(names, odd, strict=True)) | _masks(names, models)
     found = {}
     for scan in scans:
         own, shown = models[scan.name], expected(scan.channels, channels or scan.channels)
@@ -341,45 +336,28 @@ def odd_scans(
     return {name: own for name, own in found.items() if own}
 
 
-def _among(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
-    """Return what is doubtful about scans that should be alike: their masks, or their densities."""
-    masks = _masks(names, models)
-    odd = unlike_others([models[name].mixture for name in names])
-    return {name: masks.get(name) or own for name, own in zip(names, odd, strict=True)}
-
-
 def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
     """Return doubts about contrast and masks, where the masks have given rise to none before."""
     masks = {name: mask for name in names if (mask := models[name].mask) is not None}
-    found: Doubts = {}
-
-    def known(figure: str) -> dict[str, float]:
-        values = {name: getattr(mask, figure) for name, mask in masks.items()}
-        some = {name: value for name, value in values.items() if value}
-        return some if len(some) >= FEWEST else {}
-
-    def doubt(name: str, small: bool, text: str) -> None:
-        given = (models[name].settings or {}).get("mask")
-        wide = NO_MASK if given in ("nonzero", AUTO) else TOO_WIDE
-        kind, hint = TOO_SMALL if small else wide
-        found[name] = (Doubt(kind, f"{text} among these scans.", hint),)
-
-    volumes, rims, rises = known("volume"), known("rim"), known("rise")
-    usual = float(np.median([*volumes.values()])) if volumes else 0.0
-    for name, volume in volumes.items():
-        if not _VOLUMES[0] * usual <= volume <= _VOLUMES[1] * usual:
-            text = f"The voxels used are {volume:,.3g} ml, where {usual:,.3g} ml is usual"
-            doubt(name, volume < usual, text)
-    usual = float(np.median([*rims.values()])) if rims else 0.0
-    away = far_from(np.array([*rims.values()]), least=_RIM) if rims else ()
-    for name, far in zip(rims, away, strict=True):
+    if len(masks) < FEWEST:
+        return {}
+    usual, found = _medians(map(vars, masks.values())), Doubts()
+    rims = [usual.get("rim", 0.0) if mask.rim is None else mask.rim for mask in masks.values()]
+    for (name, mask), far in zip(masks.items(), far_from(np.array(rims), least=_RIM), strict=True):
+        volume, rise, text = mask.volume, mask.rise, ""
+        if volume and not _VOLUMES[0] <= volume / usual["volume"] <= _VOLUMES[1]:
+            small = volume < usual["volume"]
+            text = f"The voxels used are {volume:,.3g} ml, where {usual['volume']:,.3g} ml is"
         if far:
-            text = f"The outermost 4 mm of the voxels used have {rims[name]:.0%} of the signal "
-            doubt(name, far > 0, f"{text}inside, where {usual:.0%} is usual")
-    found = {name: own for name, own in found.items() if not models[name].doubts}
-    usual = float(np.median([*rises.values()])) if rises else 0.0
-    for name, rise in rises.items():
-        if rise < usual - _CONTRAST or is_inverted(rise, usual):
-            text = f"{rise_of(rise)}, where {usual:.0%} is usual among these scans."
-            found[name] = (Doubt(OTHER_CONTRAST, text, _EXPORT),)
+            small = far > 0
+            text = f"The outermost 4 mm of the voxels used have {mask.rim:.0%} of the signal inside"
+            text += f", where {usual['rim']:.0%} is"
+        if text and not models[name].doubts:
+            given = (models[name].settings or {}).get("mask")
+            wide = NO_MASK if given in ("nonzero", AUTO) else TOO_WIDE
+            kind, hint = TOO_SMALL if small else wide
+            found[name] = (Doubt(kind, f"{text} usual among these scans.", hint),)
+        if rise and (rise < usual["rise"] - _CONTRAST or is_inverted(rise, usual["rise"])):
+            text = f"{RISE} {rise:.0%} of all pairs, where {usual['rise']:.0%} is"
+            found[name] = (Doubt(OTHER_CONTRAST, f"{text} usual among these scans.", _EXPORT),)
     return found

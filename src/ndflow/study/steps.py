@@ -22,6 +22,7 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import refuse_links
 from ndflow.files.model_files import (
     ELSEWHERE,
+    changed_since,
     hash_of,
     not_ours,
     outputs_in,
@@ -218,8 +219,7 @@ def refuse_changed(step: Step, scan: Subject) -> None:
     given = {one for part in contents(hashes(step.files(scan))).values() for one in part}
     for path in changed:
         if hash_of(path) not in given:
-            hint = "to keep it, copy it elsewhere; a mask can then be named in the table; "
-            raise FileError(path, "changed since ndflow wrote it", f"{hint}--force replaces it")
+            raise changed_since(path)
 
 
 # ── many scans ────────────────────────────────────────────────────────────────────────────────────

@@ -222,7 +222,7 @@ def run_in_workers(
                 futures[workers.submit(function, task)] = index
             if not futures:
                 break
-            for future in _first_done(workers, futures):
+            for future in workers.first_done(futures):
                 index = futures.pop(future)
                 try:
                     yield index, future.result()
@@ -231,7 +231,7 @@ def run_in_workers(
         for index in sorted(suspects):  # while nothing else is at work
             for _ in range(_ATTEMPTS):
                 with suppress(workers.lost):
-                    (future,) = _first_done(workers, [workers.submit(function, tasks[index])])
+                    (future,) = workers.first_done([workers.submit(function, tasks[index])])
                     yield index, future.result()
                     break
             else:
@@ -245,21 +245,9 @@ def run_in_workers(
     workers.end(kill=False)
 
 
-def _first_done(
-    workers: _Processes | _Cluster, futures: Iterable[Future[R]]
-) -> Collection[Future[R]]:
-    """Wait for some futures, and return those that are done."""
-    while True:
-        done = wait(futures, workers.patience, FIRST_COMPLETED).done
-        if done:
-            return done
-        workers.look()
-
-
 class _Processes:
     """Processes of this machine, which are kept for the next tasks."""
 
-    patience: float | None = None
     lost: type[Exception] = BrokenProcessPool  # what a future raises whose worker was killed
 
     def __init__(self, jobs: int, tasks: int) -> None:
@@ -286,8 +274,9 @@ class _Processes:
                 found: Future[R] = self._pool.submit(function, task)
                 return found
 
-    def look(self) -> None:
-        """Do nothing: workers of this machine do not fail to come."""
+    def first_done(self, futures: Iterable[Future[R]]) -> Collection[Future[R]]:
+        """Wait for some futures, and return those that are done."""
+        return wait(futures, return_when=FIRST_COMPLETED).done
 
     def end(self, *, kill: bool) -> None:
         """Keep the processes, unless they are to be stopped."""
@@ -383,14 +372,16 @@ class _Cluster:
         found: Future[R] = self._executor.submit(function, task)
         return found
 
-    def look(self) -> None:
-        """Say that there are no workers, once until there are some again."""
-        with suppress(OSError):  # while the client tries to connect again
-            alone = not self._client.nthreads()
-            if alone and not self._waiting:
-                what = "has no workers now, so this run waits for them"
-                _LOG.warning("warning: %s: %s; start some, or stop it", self._scheduler, what)
-            self._waiting = alone
+    def first_done(self, futures: Iterable[Future[R]]) -> Collection[Future[R]]:
+        """Wait for some futures; say that there are no workers, once until there are some again."""
+        while not (done := wait(futures, self.patience, FIRST_COMPLETED).done):
+            with suppress(OSError):  # while the client tries to connect again
+                alone = not self._client.nthreads()
+                if alone and not self._waiting:
+                    what = "has no workers now, so this run waits for them"
+                    _LOG.warning("warning: %s: %s; start some, or stop it", self._scheduler, what)
+                self._waiting = alone
+        return done
 
     def end(self, *, kill: bool) -> None:
         """Leave the cluster; what it still has to do for us is cancelled."""

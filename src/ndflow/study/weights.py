@@ -23,7 +23,6 @@ imbalance that is left is more than a tenth of a standard deviation.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,8 +36,9 @@ from scipy import special
 from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance, balance
+from ndflow.population.travelling import connected
 from ndflow.study.plan import Study
-from ndflow.values import Doubt, FloatArray, first_of, listed, plural
+from ndflow.values import Doubt, FloatArray, first_of, listed, number_of, plural
 
 Columns = dict[str, NDArray[Any]]  # by covariate: numbers, or names; NaN or "" if not known
 
@@ -62,19 +62,6 @@ def known_in(columns: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool
     for values in columns.values():
         known &= values != "" if values.dtype.kind == "U" else ~np.isnan(values)
     return known
-
-
-def number_of(text: str | None) -> float:
-    """Return a value as a number; NaN if it is none.
-
-    >>> number_of("34.5"), number_of("89+"), number_of(None)
-    (34.5, nan, nan)
-    """
-    try:
-        number = float(text or "nan")
-    except ValueError:
-        return math.nan
-    return number if math.isfinite(number) else math.nan
 
 
 def _column(scans: Sequence[Subject], name: str) -> NDArray[Any]:
@@ -132,7 +119,8 @@ EQUAL = ScanWeights({}, {}, {}, {})
 
 def scan_weights(study: Study, scans: Sequence[Subject]) -> ScanWeights:
     """Return the weights of some scans of a study in its references."""
-    columns = columns_of(scans, study.options.balance) if scans else {}
+    by_people = study.options.balance == PEOPLE
+    columns = columns_of(scans, study.options.balance) if scans and not by_people else {}
     known = known_in(columns, len(scans))
     weighted = [scan for scan, one in zip(scans, known, strict=True) if one]
     if not columns or not weighted:
@@ -162,11 +150,62 @@ def check_balance(study: Study) -> None:
     if len(sites) < 2:
         words = "--balance makes sites alike, but all scans are from one"
         raise InvalidValueError(f"{words}, {sites[0]}; leave it out")
+    if "subject" in names:
+        if names != PEOPLE:
+            raise InvalidValueError(
+                "--balance subject takes no covariates beside it; leave them out"
+            )
+        if not study.mode.by_site:
+            raise InvalidValueError(
+                "--balance subject is about maps of sites; add --mode two-level"
+            )
+        check_connected(study, travellers(study, study.scans))
+        return
     known = known_in(columns_of(study.scans, names), len(study.scans))
     there = {scan.site for scan, one in zip(study.scans, known, strict=True) if one}
     for site in (site for site in sites if site not in there):
         words = f"--balance: no scan from {site} has all of {', '.join(names)}"
         raise InvalidValueError(f"{words}; add them to the table, or choose fewer")
+
+
+# ── people who travelled ──────────────────────────────────────────────────────────────────────────
+
+PEOPLE = ("subject",)  # what to balance, in place of covariates
+_FEW_PEOPLE = 3
+
+Travellers = Mapping[str, Mapping[str, Sequence[Subject]]]
+
+
+def travellers(study: Study, scans: Sequence[Subject]) -> Travellers:
+    """Return the scans of people who were scanned at several sites, if these are asked for."""
+    found: dict[str, dict[str, list[Subject]]] = {}
+    for scan in scans if study.options.balance == PEOPLE else ():
+        if scan.person is not None and scan.site is not None:
+            found.setdefault(scan.person, {}).setdefault(scan.site, []).append(scan)
+    return {person: sites for person, sites in sorted(found.items()) if len(sites) > 1}
+
+
+def check_connected(study: Study, people: Travellers) -> None:
+    """Raise an error if no people connect all sites of a study."""
+    groups = connected({person: {*sites} for person, sites in people.items()})
+    linked = {site for group in groups for site in group}
+    groups += [{site} for site in sorted(study.site_counts) if site not in linked]
+    if len(groups) > 1:
+        apart = " | ".join(", ".join(sorted(group)) for group in groups)
+        words = "--balance subject: nobody was scanned at sites of both of these groups: "
+        words = words if len(groups) == 2 else words.replace("both", "several")
+        hint = "name people alike at all sites (column subject), or balance covariates"
+        raise InvalidValueError(f"{words}{apart}; {hint}")
+
+
+def traveller_doubts(people: Travellers) -> tuple[Doubt, ...]:
+    """Return a doubt if the maps of sites depend on very few people."""
+    counts = Counter(site for sites in people.values() for site in sites)
+    few = [f"{count} at {site}" for site, count in sorted(counts.items()) if count < _FEW_PEOPLE]
+    if not few:
+        return ()
+    hint = "what is peculiar to their scans is in the maps of sites"
+    return (Doubt("few travelling people", f"Few people travelled: {listed(few)}.", hint),)
 
 
 # ── sites whose people differ ─────────────────────────────────────────────────────────────────────

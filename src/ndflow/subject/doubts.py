@@ -16,6 +16,7 @@ brighter one becomes the darker one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from ndflow.transport import IntensityMap, Tabulated
 from ndflow.values import Doubt, FloatArray, plural
 
 OTHER_CONTRAST = "other contrast"
+RISE = "A voxel in the middle of the brain is brighter than one of its rim in"
 
 _SCANS = 5  # the fewest of a reference
 _MISFIT = 0.03  # Kolmogorov–Smirnov distance of a mixture from the histogram
@@ -117,9 +119,14 @@ def image_doubts(
     if shown := other_by_name(path, channel):
         text = f"By its name, it is a {shown} image, but {channel} is expected."
         return (Doubt(OTHER_CONTRAST, text, "look at the image, and correct the list or the name"),)
-    return _other_contrast(mask, channel) or (
-        () if mixture is None or reference is None else _unlike_reference(mixture, reference)
-    )
+    rise = mask.rise if mask and (mask.volume or 0) >= JUDGED else None
+    if contrast_called(channel) == T1W and rise is not None and rise < T1W_LEAST:
+        text = f"{RISE} {rise:.0%} of all pairs, in T1w images in about {T1W_RISE:.0%}."
+        hint = "look at the image: is it T1w, and not inverted?"
+        return (Doubt(OTHER_CONTRAST, text, hint),)
+    apart = density_distance(mixture, reference) if mixture and reference else 0.0
+    text = f"Z-scored, it is {apart:.2f} sd from the reference; other scanners explain about 0.2."
+    return (Doubt(UNLIKE[0], text, _HINT),) if apart > _UNLIKE else ()
 
 
 def expected(own: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -131,22 +138,6 @@ def expected(own: Sequence[str], wanted: Sequence[str]) -> list[str]:
     """
     pairs = zip(own, wanted, strict=True)
     return [called if shown == ANY_CHANNEL else shown for called, shown in pairs]
-
-
-def _other_contrast(mask: MaskFigures | None, channel: str) -> tuple[Doubt, ...]:
-    """Return a doubt about an image that should be T1w, if its brain is no brighter within."""
-    if contrast_called(channel) != T1W or mask is None or (mask.volume or 0) < JUDGED:
-        return ()
-    if mask.rise is None or mask.rise >= T1W_LEAST:
-        return ()
-    text = f"{rise_of(mask.rise)}, in T1w images in about {T1W_RISE:.0%}."
-    return (Doubt(OTHER_CONTRAST, text, "look at the image: is it T1w, and not inverted?"),)
-
-
-def rise_of(share: float) -> str:
-    """Return in words what `MaskFigures.rise` is."""
-    words = "A voxel in the middle of the brain is brighter than one of its rim"
-    return f"{words} in {share:.0%} of all pairs"
 
 
 def _has_made(record: Path, image: Path) -> bool:
@@ -182,6 +173,9 @@ def match_doubts(
     if target is not None and affine is not None:
         inner = np.array(model.quantiles)
         found += _distance_doubts(solution.imap(inner), affine(inner), target)
+        if goal.visits:
+            hint = "were visits scanned by several scanners? Name sites, or --set visits=apart"
+            found = [replace(doubt, hint=hint) for doubt in found]
     at, shares = _spread(model)
     if any(doubt.kind in BESIDE for doubt in model.doubts):  # which says all about dark voxels
         bright = at > np.median(at)
@@ -271,9 +265,7 @@ def range_doubts(saved: MapRecord, voxels: Voxels, *, masked: bool) -> list[tupl
             low, high = marginal(mixture, place).quantile(_OWN_RANGE).tolist()
         elif isinstance(saved.map, Tabulated):
             low, high = saved.map.knots[[0, -1]].tolist()
-        above, below = (
-            float(one.sum()) / max(1, one.size) for one in (values > high, values < low)
-        )
+        above, below = np.sum([values > high, values < low], axis=1) / max(1, values.size)
         beyond = above + (below if masked or below > _AROUND else 0)
         text = f"{beyond:.0%} of the voxels are beyond the range of the scan that the map was made "
         text += f"from ({low:.4g} to {high:.4g}), where the map is a guess."
@@ -356,15 +348,6 @@ def density_distance(one: GaussianMixture, other: GaussianMixture) -> float:
     True
     """
     return float(np.abs(one.aligned_quantiles - other.aligned_quantiles).mean())
-
-
-def _unlike_reference(mixture: GaussianMixture, reference: GaussianMixture) -> tuple[Doubt, ...]:
-    """Return a doubt about a scan whose density is too far from that of a reference."""
-    apart = density_distance(mixture, reference)
-    if apart <= _UNLIKE:
-        return ()
-    text = f"Z-scored, it is {apart:.2f} sd from the reference; other scanners explain about 0.2."
-    return (Doubt(UNLIKE[0], text, _HINT),)
 
 
 def unlike_others(mixtures: Sequence[GaussianMixture]) -> list[tuple[Doubt, ...]]:

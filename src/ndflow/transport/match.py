@@ -48,7 +48,7 @@ from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.transport.divergence import Energy
 from ndflow.transport.optimise import Minimum, minimise, settle
-from ndflow.values import FloatArray, Status, Value, positive, real_array, short, whole
+from ndflow.values import FloatArray, Status, Value, number_of, positive, real_array, short, whole
 
 _MAX_ITERATIONS, _FEW_ITERATIONS = 1000, 50
 _NEAR = 1e-6  # once a step gains less, the minimum is close and Newton's method takes over
@@ -372,21 +372,12 @@ def _follow(mixture: GaussianMixture, rule: str) -> NDArray[np.bool_]:
             raise InvalidValueError(f"no component {text}; write 0 to {mixture.components - 1}")
         return np.asarray(np.arange(mixture.components) == int(text))
     weighty = _WEIGHT.fullmatch(text)
-    if weighty and 0 <= _number(weighty[2]) <= 1:
-        limit = _number(weighty[2])
+    if weighty and 0 <= number_of(weighty[2]) <= 1:
+        limit = number_of(weighty[2])
         return mixture.weights < limit if weighty[1] == "<" else mixture.weights > limit
     low, colon, high = text.partition(":")
-    begin = _number(low) if low.strip() else -math.inf
-    end = _number(high) if high.strip() else math.inf
+    begin = number_of(low) if low.strip() else -math.inf
+    end = number_of(high) if high.strip() else math.inf
     if colon and text != ":" and begin <= end:
         return np.asarray((means >= begin) & (means <= end))
     raise InvalidValueError(f"the rule {short(rule)} is not understood; write {_FORMS}")
-
-
-def _number(text: str) -> float:
-    """Return a finite number, or NaN, which satisfies no condition."""
-    try:
-        number = float(text)
-    except ValueError:
-        return math.nan
-    return number if math.isfinite(number) else math.nan
