@@ -294,7 +294,7 @@ def test_visits_share_one_map_and_keep_what_changes(mode: str, kind: str) -> Non
     last = 0.8 * first + 90
     apart = [alone.solve(one.scan).imap for one in visits]
     off = [np.abs(ways[0](first) - ways[1](last)).max() for ways in (both, apart)]
-    assert off[0] < 0.015
+    assert off[0] < 0.025
     assert kind != "average" or off[0] < 0.3 * off[1]
     # A visit like the other, but for its gain, is brought where it would go by itself.
     copy = DensityModel(SCAN.mixture.transformed(2.0, 30.0), tissues=SCAN.tissues)
