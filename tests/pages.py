@@ -69,6 +69,7 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
         tables=[Section(name, name, name, [name, "b"], [[name, "1"]])],
         pictures=[picture],
         tissues=Headline(name, [(name, name), (name, name)], name),
+        visits=Headline(name, [(name, name), (name, name)], name),
         methods=name,
         citation=name,
         facts=[(name, name)],

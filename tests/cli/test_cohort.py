@@ -151,6 +151,32 @@ def test_a_study_ends_with_how_far_tissues_lie_apart(run: Run, study: SiteStudy,
     assert (again.kept, again.agreement) == (6, found)
 
 
+TWICE, OFTEN = "3 people were scanned twice; ", "2 people were scanned 2 to 3 times; "
+
+
+@pytest.mark.parametrize(
+    ("people", "words", "said"),
+    [
+        ("aabbcc", ["--mode", "individual"], TWICE + "the scans of each share a map"),
+        ("aabbac", ["--mode", "individual"], OFTEN + "their scans at one site share a map"),
+        ("aabbcc", ["--mode", "site"], TWICE + "each scan has a straight line of its own before"),
+        ("aabbcc", ["--set", "visits=apart"], TWICE + "each scan is matched by itself"),
+        ("aabbcc", ["--method", "zscore"], TWICE + "each scan is matched by itself"),
+        ("abcdef", ["--mode", "individual"], None),
+    ],
+)
+def test_plan_and_ending_say_what_the_scans_of_one_person_share(
+    run: Run, study: SiteStudy, tmp_path: Path, people: str, words: list[str], said: str | None
+) -> None:
+    rows = [row | {"subject": who} for row, who in zip(study.rows, people, strict=True)]
+    command = ("cohort", study.table("people", rows), tmp_path / "out", *words)
+    plan = " ".join(run(*command, "--dry-run").err.split())
+    assert f"visits {said}" in plan if said else "visits" not in plan
+    if words[0] == "--mode":
+        ending = run(*command, "--no-report").summary.get("visits")
+        assert ending is None if said is None else str(ending).startswith(said)
+
+
 def test_a_study_with_a_site_of_inverted_contrast_is_said_to_have_failed(
     run: Run, study: SiteStudy, tmp_path: Path
 ) -> None:

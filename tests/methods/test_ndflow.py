@@ -248,6 +248,19 @@ def test_a_scan_goes_through_the_map_of_its_site_and_then_its_own(kind: str) -> 
     assert np.sqrt(np.mean((maps[1](x) - maps[0](x)) ** 2)) < 0.02
 
 
+def test_the_map_of_a_site_keeps_its_people() -> None:
+    older = ALL.mean + np.array([0.04, -0.03, -0.01])
+    reference, options = DensityModel(WHOLE, tissues=ALL), Options(proportions="adaptive")
+    site = DensityModel(standard(ALL.target(older)))  # the scanner of the population
+    plain = Goal(reference, options, SiteMap.to(reference, site, options), further=True)
+    x, errors = site.mixture.quantile(LEVELS), []
+    for goal in (plain, plain.for_people()):
+        scan = DensityModel(site.mixture)
+        errors.append(np.abs(goal.solve(scan).imap(x) - ALL.target(older).quantile(LEVELS)).mean())
+    assert errors[1] < 0.5 * errors[0]
+    assert replace(plain, site=None).for_people() == replace(plain, site=None)
+
+
 def test_the_alignment_of_a_scan_is_its_own_and_the_rest_that_of_its_site() -> None:
     found, own = goal("site"), align(SCAN.mixture)
     assert found.site is not None
@@ -281,7 +294,7 @@ def test_visits_share_one_map_and_keep_what_changes(mode: str, kind: str) -> Non
     last = 0.8 * first + 90
     apart = [alone.solve(one.scan).imap for one in visits]
     off = [np.abs(ways[0](first) - ways[1](last)).max() for ways in (both, apart)]
-    assert off[0] < 0.015
+    assert off[0] < 0.025
     assert kind != "average" or off[0] < 0.3 * off[1]
     # A visit like the other, but for its gain, is brought where it would go by itself.
     copy = DensityModel(SCAN.mixture.transformed(2.0, 30.0), tissues=SCAN.tissues)

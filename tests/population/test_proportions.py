@@ -17,6 +17,7 @@ from ndflow.population.proportions import (
     OF_SITE,
     Estimate,
     Variation,
+    model_of_site,
     tissue_intervals,
     variation_of,
 )
@@ -38,10 +39,10 @@ def scored(quantiles):
     return stats.zscore([part.mean() for part in np.split(quantiles, range(4, quantiles.size, 4))])
 
 
-def people(n, variation, seed=0):
+def people(n, variation, seed=0, differ=1.0):
     """Draw proportions, and the quantiles of scans by equation (1), in units of their own."""
     generator = np.random.default_rng(seed)
-    shares = MEAN + generator.standard_normal((n, 2)) @ POPULATION.plane.T
+    shares = MEAN + differ * generator.standard_normal((n, 2)) @ POPULATION.plane.T
     t = np.array([POPULATION.model.target(one).quantile(QUANTILE_LEVELS) for one in shares])
     steps = np.linspace(USUAL[0], USUAL[-1], 400)
     close = np.exp(-0.5 * ((steps[:, np.newaxis] - steps) / module._LENGTH) ** 2)
@@ -135,23 +136,40 @@ def test_trust_is_estimated_from_many_scans_and_usual_for_few(truth):
 
 
 def test_no_variation_is_more_probable_than_the_one_that_is_found():
-    _, seen = people(12, Variation(0.15, 0.1), seed=4)
+    _, seen = people(12, Variation(0.15, 0.1), seed=4, differ=0.3)
     departures = POPULATION.directions @ np.array([scored(one) for one in seen]).T
     departures = (departures - departures.mean(axis=1, keepdims=True)).T
     _, moves = POPULATION.usual(np.zeros(2))
 
-    def surprise(contrast, noise):
-        scatter = moves @ moves.T + contrast**2 * POPULATION.contrast + noise**2 * np.eye(6)
+    def surprise(contrast, noise, alike):
+        scatter = (
+            alike**2 * moves @ moves.T + contrast**2 * POPULATION.contrast + noise**2 * np.eye(6)
+        )
         _, size = np.linalg.slogdet(scatter)
         fit = 11 * size + np.einsum("ni,ij,nj", departures, np.linalg.inv(scatter), departures)
-        ratios = np.log(np.array([contrast, noise]) / [OF_SITE.contrast, OF_SITE.noise]) * 2
+        usual = [OF_SITE.contrast, OF_SITE.noise, 1]
+        ratios = np.log(np.array([contrast, noise, alike]) / usual) * 2
         return 0.5 * (fit + ((ratios / module._SPREADS) ** 2).sum())
 
     best = variation_of(seen, MODEL)
-    least = surprise(best.contrast, best.noise)
+    parts = np.array([best.contrast, best.noise, best.people])
+    assert best.people < 1
     for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
-        assert surprise(best.contrast * factor, best.noise) > least - 1e-5
-        assert surprise(best.contrast, best.noise * factor) > least - 1e-5
+        for way in np.eye(3):
+            assert surprise(*parts * factor**way) > surprise(*parts) - 1e-5
+
+
+def test_people_who_are_alike_are_found_to_be_so():
+    for differ in (0.3, 1.0, 2.0):
+        _, seen = people(500, OF_SITE, seed=5, differ=differ)
+        assert variation_of(seen, MODEL).people == pytest.approx(min(differ, 1), abs=0.16)
+
+
+def test_the_people_of_a_site_are_found_in_its_average():
+    shares, seen = people(250, OF_ANY, seed=7, differ=module._BETWEEN**0.5)
+    found = np.array([model_of_site(one, MODEL).mean for one in seen]) - MEAN
+    for truth, one in zip((shares - MEAN).T, found.T, strict=True):
+        assert truth @ one / (one @ one) == pytest.approx(1, abs=0.35)  # neither more nor less
 
 
 @settings(max_examples=20)

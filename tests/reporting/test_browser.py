@@ -122,6 +122,13 @@ def study() -> Page:
             )
         ],
         pictures=[picture],
+        visits=Headline(
+            "Two people were scanned twice.",
+            [
+                ("Person", "Site", "First scan", "Later scan", *"CGW"),
+                *[["a_long_name" * 3] * 7] * 13,
+            ],
+        ),
         methods="Intensities were normalised. " * 20,
         citation="@misc{x, title = {" + "A long line of BibTeX " * 6 + "}}",
         facts=[("Command", "ndflow cohort " + "a_rather_long_name_without_a_space" * 3)],

@@ -1,16 +1,18 @@
 """``ndflow.report`` writes the page that ``ndflow report`` writes."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pages import ReportPage, report_of
-from phantoms import save
+from phantoms import save, tissue_shares, voxels_of
 from studies import SITES, SMALL, SiteStudy, edit, read_json
 
 import ndflow
+from ndflow.evaluation.tissues import weighted_quantile
 from ndflow.study.bids_names import dataset_name
 from ndflow.study.finished import page_is_current
 from ndflow.subject.records import StudyRecord
@@ -60,6 +62,38 @@ def test_the_page_says_to_what_tissues_are_known_and_which_sites_are_hardly_adap
     (known,) = [text for text in report_of(out).texts("p") if "medians over scans" in text]
     assert "hardly adapted to people’s own proportions of tissue (Bonn)" in known
     assert "4 %" in report_of(out).texts("td")
+
+
+def test_the_page_says_by_how_much_the_tissues_of_a_person_change(tmp_path: Path) -> None:
+    scans, shares = SiteStudy(tmp_path, per_site=2), tissue_shares(SMALL)
+    for tissue, share in shares.items():
+        save(tmp_path / f"{tissue}.nii.gz", share.astype(np.float32))
+    people = ["ann", "ann", "bob", "eve", "bob", "bob"]
+    maps = {tissue: f"{tissue}.nii.gz" for tissue in shares}
+    rows = [row | maps | {"subject": who} for row, who in zip(scans.rows, people, strict=True)]
+    out = scans.run("out", "--mode", "individual", table=scans.table("t", rows, columns=rows[0]))
+    ndflow.report(out)
+    page = report_of(out)
+    said = "2 people were scanned 2 to 3 times; their scans at one site share a map."
+    assert any(text.startswith(said) for text in page.texts("p"))
+    images = [voxels_of(out / "images" / row["image"]) for row in rows]
+    medians = np.array(
+        [
+            [weighted_quantile(x[x != 0], shares[t][x != 0], 0.5) for t in ("csf", "gm", "wm")]
+            for x in images
+        ]
+    )
+    gap = np.diff(medians[:, 1:].mean(axis=0)).item()
+    pairs = [("ann", "Aachen", 0, 1), ("bob", "Bonn → Celle", 2, 4), ("bob", "Bonn → Celle", 2, 5)]
+    table, largest = page.source.split('id="visits"')[1].split("</section>")[0], []
+    for (person, site, first, later), row in zip(pairs, table.split("<tr>")[2:], strict=True):
+        cells = [" ".join(cell.split()) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t", row)]
+        assert cells[:4] == [person, site, f"s{first}", f"s{later}"]
+        changes = [float(cell.removesuffix(" %").replace("−", "-")) for cell in cells[4:]]
+        expected = 100 * (medians[later] - medians[first]) / gap
+        assert changes == pytest.approx(expected.tolist(), abs=3)  # small heads
+        largest.append(max(map(abs, changes)))
+    assert max(largest) > 6
 
 
 def test_the_page_says_what_was_excluded_as_a_lesion_and_outlines_it(tmp_path: Path) -> None:

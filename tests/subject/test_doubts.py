@@ -13,7 +13,7 @@ from scipy.stats import norm
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.methods.base import DensityModel, Solution
-from ndflow.methods.modes import Goal
+from ndflow.methods.modes import Goal, Visit
 from ndflow.options import Options
 from ndflow.subject.doubts import density_distance, far_from, fit_doubts, match_doubts
 from ndflow.subject.records import ScanModel
@@ -116,6 +116,9 @@ def test_what_is_left_between_result_and_target_is_told_in_standard_deviations()
     left = np.abs(ALIGNMENT(INNER) - two.quantile(QUANTILE_LEVELS)).mean()
     assert doubt.kind == "far from target"
     assert f"{left / np.sqrt(two.covariance()[0, 0]):.2f} sd" in doubt.text
+    visits = replace(to(two), visits=(Visit(DensityModel(MIXTURE), None),) * 2)
+    (doubt,) = doubts(PLAIN, visits)
+    assert "several scanners?" in doubt.hint
 
 
 def test_each_channel_of_a_joint_map_is_judged_by_itself() -> None:

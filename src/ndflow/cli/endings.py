@@ -128,30 +128,23 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
     report = page.why if page.path is None else shown_path(page.path)
     failed = {failure.scan for failure in summary.failures}
     sites = sites_of([scan for scan in study.scans if scan.name not in failed])
-    lines: dict[str, str | None]
-    if study.preparing is not None:
-        table = "none" if summary.table is None else shown_path(summary.table)
-        lines = {
-            "scans": _scans(summary, "prepared"),
-            "sites": sites,
-            "flagged": flagged,
-            "report": report,
-            "table": f"{table}, without the scans that failed" if summary.failures else table,
-            "copies": shown_path(summary.aligned) if summary.aligned else None,
-        }
-    elif study.only_fits:
-        lines = {"densities": _scans(summary, "estimated"), "flagged": flagged}
-    elif study.partial:
-        lines = {"scans": _scans(summary, "done"), "preset": preset, "flagged": flagged}
-    else:
-        lines = {
-            "scans": _scans(summary, "done", renewed=page.renewed),
-            "sites": sites,
-            "preset": preset,
-            "agreement": _agreement(summary.agreement) if summary.done > 1 else None,
-            "flagged": flagged,
-            "report": report,
-        }
+    whole, preparing = not study.partial, study.preparing is not None
+    known = whole and not preparing
+    what = "prepared" if preparing else "estimated" if study.only_fits else "done"
+    done = _scans(summary, what, renewed=known and page.renewed)
+    table = "none" if summary.table is None else shown_path(summary.table)
+    without = ", without the scans that failed" if summary.failures else ""
+    lines = {
+        "densities" if study.only_fits else "scans": done,
+        "sites": sites if whole else None,
+        "visits": summary.visits,
+        "preset": None if preparing or study.only_fits else preset,
+        "agreement": _agreement(summary.agreement) if known and summary.done > 1 else None,
+        "flagged": flagged,
+        "report": report if whole else None,
+        "table": table + without if preparing else None,
+        "copies": shown_path(summary.aligned) if summary.aligned else None,
+    }
     prepared = None if summary.prepared is None else _scans(summary.prepared, "done")
     return {"prepared": prepared, **lines, "next": again or _next(summary, study, page)}
 

@@ -24,6 +24,7 @@ from ndflow.study.prepare_step import PrepareStep, contrast_of
 from ndflow.study.references import listing_doubts, references_of_sites
 from ndflow.study.run import Asked, assemble, check_study, preparing_for, rehearse, run_study
 from ndflow.study.table import MANY, Listing, read_table
+from ndflow.study.visits import visits_said
 from ndflow.study.weights import PEOPLE
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord
@@ -187,8 +188,10 @@ def _overview(study: Study, listing: Listing) -> dict[str, str]:
         if study.mode.by_site and (beside := references_of_sites(study)):
             names = first_of([path.name for path in beside.values()])
             about["reference"] += f"; known sites: {names} beside it"
-        if study.preset is not None and not study.only_fits:  # the group decides
-            about["preset"] = study.preset.text
+        if not study.only_fits:  # the group decides
+            preset = study.preset.text if study.preset else None
+            more = {"visits": visits_said(study, study.scans), "preset": preset}
+            about |= {name: text for name, text in more.items() if text}
     if unused:
         about["not used"] = ", ".join(f"{name} ({why})" for name, why in unused.items())
     if listing.skipped:

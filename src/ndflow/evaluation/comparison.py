@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -22,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.errors import InvalidValueError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation import classification
 from ndflow.evaluation.classification import FLOORS, Lattice, SiteClassification, known_sites
 from ndflow.evaluation.distribution import (
@@ -33,14 +34,16 @@ from ndflow.evaluation.distribution import (
 from ndflow.evaluation.statistics import covariate_effect
 from ndflow.evaluation.tissues import TISSUE_ROWS, quartiles, weighted_moments
 from ndflow.files.stream import DEFAULT_MAX_BYTES
+from ndflow.image.mask import BoolArray
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.study import finished
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
+from ndflow.study.visits import later_scans
 from ndflow.study.weights import columns_of
-from ndflow.subject.voxels import probabilities
+from ndflow.subject.voxels import Voxels, probabilities
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
 
@@ -69,6 +72,8 @@ class Condition:
     units : offset and scale of the common units, in those of the condition's own.
     margins : of each scan, to what its tissues are known by `TargetChoice.intervals`; empty where
         proportions were not estimated.
+    shading : (scans,), how far each is from the first scan of the same person, see `_differences`;
+        NaN for first ones, and for those on another grid.
     """
 
     name: str
@@ -78,6 +83,7 @@ class Condition:
     study: Study | None
     units: tuple[float, float]
     margins: Sequence[Mapping[str, float]]
+    shading: FloatArray
 
     @property
     def quantiles(self) -> FloatArray:
@@ -217,6 +223,7 @@ def _condition(
         study,
         (mean, sd),
         [scan.margins for scan in scans],
+        np.array([scan.shading for scan in scans]) / sd,
     )
 
 
@@ -224,6 +231,7 @@ def _condition(
 
 _CORNERS = 2001  # of a distribution
 _SLOPES = 1001  # of a map
+_BLOCK = 12.0  # mm: larger than most that changes between visits, smaller than shading
 
 
 class _ConditionMeasures(NamedTuple):
@@ -235,13 +243,14 @@ class _ConditionMeasures(NamedTuple):
     tissues : (3, 5), quartiles and moments; None without tissue probability maps.
     slopes : of the map that made it, evenly spaced over the range where it is determined, in units
         of the scan's own standard deviation; None where there is no map.
-    margins : see `Condition`.
+    margins, shading : see `Condition`.
     """
 
     distribution: EmpiricalDistribution
     tissues: FloatArray | None
-    slopes: FloatArray | None
+    slopes: FloatArray | None = None
     margins: Mapping[str, float] = MappingProxyType({})
+    shading: float = math.nan
 
 
 class _ScanMeasures(NamedTuple):
@@ -261,14 +270,9 @@ class _ScanMeasures(NamedTuple):
 
 def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
     """Measure a scan under every condition."""
-    scan = shared.scan
-    results = [finished.read_results(paths) for paths in shared.paths]
-    read = finished.read_raw_voxels(scan, results[0].record, max_bytes=max_bytes)
-    volume, files, warnings = read.volume, read.files, [*read.warnings]
-    values = volume.values(volume.flat)
-    counts = read.inside[:] & np.isfinite(values)
-    if read.lesion is not None:
-        counts &= ~read.lesion
+    scan, seen = shared.scan, _read_scan(shared, max_bytes)
+    read, counts, voxels, results = seen
+    volume, warnings = read.volume, [*read.warnings]
     tissues: list[FloatArray] = []
     for name in TISSUE_ROWS if scan.tissues.complete else ():
         source = getattr(scan.tissues, name.lower())
@@ -286,27 +290,65 @@ def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
             return None
         return own_sd * np.exp(imap.log_det_jacobian(grid))
 
-    voxels = values[counts]
-    conditions = [
-        _measured(voxels, tissues, None),
-        _measured(alignment(voxels), tissues, slopes(alignment)),
-    ]
-    for paths, (_, record, _) in zip(shared.paths, results, strict=True):
-        finished.refuse_other_inputs(paths, record, files)
-        result = read_volume(paths.image, max_bytes=max_bytes)
-        finished.refuse_other_image(record, result)
-        after = result.values(result.flat)[counts]
+    apart = [math.nan] * len(voxels)
+    if shared.first is not None:
+        with suppress(FileError):  # that scan is a failure of its own
+            apart = _differences(_read_scan(shared.first, max_bytes), seen)
+    pairs = zip(voxels, apart, strict=True)
+    conditions = [_measured(own, tissues)._replace(shading=rms) for own, rms in pairs]
+    conditions[1] = conditions[1]._replace(slopes=slopes(alignment))
+    for place, (_, record, _) in enumerate(results, 2):
         choice = record.match.target if record.match else None
         margins = (choice.intervals if choice else None) or {}
-        measured = _measured(after, tissues, slopes(record.map))
-        conditions.append(measured._replace(margins=margins))
-    lattice = classification.lattice_of(volume, counts, voxels, tissues, alignment)
+        conditions[place] = conditions[place]._replace(slopes=slopes(record.map), margins=margins)
+    lattice = classification.lattice_of(volume, counts, voxels[0], tissues, alignment)
     return _ScanMeasures(conditions, lattice, warnings)
 
 
-def _measured(
-    voxels: FloatArray, tissues: Sequence[FloatArray], slopes: FloatArray | None
-) -> _ConditionMeasures:
+# A scan, which of its voxels count, these under every condition, and what is known of the results.
+_Seen = tuple[Voxels, BoolArray, list[FloatArray], list[finished.Results]]
+
+
+def _read_scan(shared: SharedScan, max_bytes: int) -> _Seen:
+    """Read a scan under every condition."""
+    results = [finished.read_results(paths) for paths in shared.paths]
+    read = finished.read_raw_voxels(shared.scan, results[0].record, max_bytes=max_bytes)
+    values = read.volume.values(read.volume.flat)
+    counts = read.inside[:] & np.isfinite(values)
+    if read.lesion is not None:
+        counts &= ~read.lesion
+    voxels = [values[counts], align(results[0].mixture)(values[counts])]
+    for paths, (_, record, _) in zip(shared.paths, results, strict=True):
+        finished.refuse_other_inputs(paths, record, read.files)
+        result = read_volume(paths.image, max_bytes=max_bytes)
+        finished.refuse_other_image(record, result)
+        voxels.append(result.values(result.flat)[counts])
+    return read, counts, voxels, results
+
+
+def _differences(first: _Seen, later: _Seen) -> list[float]:
+    """Return how far two scans are apart under each condition; NaN if they are on two grids.
+
+    That is the root mean square difference of means over blocks of 12 mm, of voxels that count in
+    both: noise and small changes hardly show, shading does. Half of a block, or more, must count.
+    """
+    one, other, both = first[0].volume, later[0].volume, np.zeros(1, bool)
+    if one.spatial_shape == other.spatial_shape and np.allclose(one.affine, other.affine):
+        both = first[1] & later[1]
+    at = np.array(np.unravel_index(np.flatnonzero(both), one.spatial_shape, order="F"))
+    size = np.maximum(np.rint(_BLOCK / np.linalg.norm(one.affine[:3, :3], axis=0)), 1).astype(int)
+    block = np.ravel_multi_index(tuple(at // size[:, np.newaxis]), one.spatial_shape)
+    counts = np.bincount(block)
+    whole = counts >= 0.5 * size.prod()
+    found = []
+    for before, after in zip(first[2], later[2], strict=True) if whole.any() else ():
+        change = np.subtract(after[both[later[1]]], before[both[first[1]]], dtype=np.float64)
+        means = np.bincount(block, change)[whole] / counts[whole]
+        found.append(float(np.sqrt(np.mean(means**2))))
+    return found or [math.nan] * len(first[2])
+
+
+def _measured(voxels: FloatArray, tissues: Sequence[FloatArray]) -> _ConditionMeasures:
     """Measure intensities, with the probabilities of the tissues there."""
     values, level, counts = np.unique(voxels, return_inverse=True, return_counts=True)
     distribution = empirical_distribution(values, counts)
@@ -314,7 +356,7 @@ def _measured(
         distribution = average_distribution([distribution], points=_CORNERS)
     weights = [np.bincount(level, share) for share in tissues]
     found = [[*quartiles(values, own), *weighted_moments(values, own)] for own in weights]
-    return _ConditionMeasures(distribution, np.array(found) if found else None, slopes)
+    return _ConditionMeasures(distribution, np.array(found) if found else None)
 
 
 # ── the scans that are compared, and their covariates ─────────────────────────────────────────────
@@ -328,10 +370,12 @@ class SharedScan:
     ----------
     scan : in the first of them; with its lesion mask, if any of them has one.
     paths : of its results in each of them.
+    first : the first scan of the same person, if this is a later one.
     """
 
     scan: Subject
     paths: Sequence[ResultPaths]
+    first: SharedScan | None = None
 
 
 def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
@@ -353,7 +397,10 @@ def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
             shared.append(SharedScan(replace(scan, lesion=lesion), paths))
     if len(shared) < 2:
         raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")
-    return shared
+    known = {one.scan.name: one for one in shared}
+    pairs = later_scans(one.scan for one in shared)
+    first = {later.name: known[one.name] for one, later in pairs}
+    return [replace(one, first=first.get(name)) for name, one in known.items()]
 
 
 def check_covariates(scans: Sequence[Subject], names: Sequence[str]) -> None:

@@ -17,12 +17,15 @@ from ndflow.evaluation import sites, statistics
 from ndflow.evaluation.classification import Indices, accuracy, known_subjects
 from ndflow.evaluation.comparison import Comparison, Condition, covariate_values
 from ndflow.evaluation.tissues import TISSUE_ROWS, separability
+from ndflow.study.visits import later_scans
 from ndflow.values import FloatArray
 
 Row = dict[str, Any]  # text and numbers by the names of their columns; None where there is nothing
 
 RECOGNISED = "recognised"
 _RATIOS = ("tissues", *TISSUE_ROWS, "between", "within", "dprime", "repeats")  # are their changes
+_PERSON = ("person", *(f"person_{tissue}" for tissue in TISSUE_ROWS))
+_VISITS = (*_PERSON, "shading")  # of people with several scans; so are these
 
 
 def measures(comparison: Comparison) -> list[Row]:
@@ -42,26 +45,32 @@ def _measured(
     quantiles, tissues = condition.quantiles, condition.tissues
     at = np.array(comparison.sites or [""] * len(comparison.scans))
     subjects = [scan.person for scan in comparison.scans]
-    repeated = len({*subjects}) < len(subjects)
+    repeated = bool(later_scans(comparison.scans))
     distances = sites.wasserstein_matrix(quantiles) if repeated else None
     classified = comparison.classified.get(condition.name)
-    found = {name: np.full(len(parts), math.nan) for name in (*_RATIOS, RECOGNISED)}
-    for place, part in enumerate(parts):
+    names, rows = (*_RATIOS, *(_VISITS if repeated else ()), RECOGNISED), []
+    for part in parts:
         where = at[part].tolist()
-        found["within"][place] = sites.distance_within_sites(quantiles[part], where)
+        row: Row = {"within": sites.distance_within_sites(quantiles[part], where)}
         if comparison.sites is not None:
-            found["between"][place] = sites.distance_between_sites(quantiles[part], where)
+            row["between"] = sites.distance_between_sites(quantiles[part], where)
         if classified is not None:
-            found[RECOGNISED][place] = accuracy(classified.probabilities[part], where).balanced
+            row[RECOGNISED] = accuracy(classified.probabilities[part], where).balanced
         if tissues is not None and part.size > 1:
             sds = tissues[part, :, :3].std(axis=0, ddof=1).mean(axis=1)
-            for name, sd in zip(("tissues", *TISSUE_ROWS), (sds.mean(), *sds), strict=True):
-                found[name][place] = sd
-            found["dprime"][place] = separability(tissues[part]).mean()
+            row |= zip(("tissues", *TISSUE_ROWS), (sds.mean(), *sds), strict=True)
+            row["dprime"] = separability(tissues[part]).mean()
         if distances is not None:
             own = [subjects[number] for number in part]
-            found["repeats"][place] = sites.repeatability(distances[np.ix_(part, part)], own)
-    return found
+            row["repeats"] = sites.repeatability(distances[np.ix_(part, part)], own)
+            apart = condition.shading[part]
+            row["shading"] = apart[np.isfinite(apart)].mean() if np.isfinite(apart).any() else None
+            if tissues is not None:
+                people = known_subjects([comparison.scans[number] for number in part])
+                sds = statistics.sd_within(tissues[part, :, 1], people)
+                row |= zip(_PERSON, (sds.mean(), *sds), strict=True)
+        rows.append(row)
+    return {name: np.array([row.get(name) for row in rows], np.float64) for name in names}
 
 
 # ── changes ───────────────────────────────────────────────────────────────────────────────────────
@@ -121,7 +130,7 @@ def _change(
 ) -> Row:
     """Return the change of a measure of all scans, and of those without each of the subjects."""
     with np.errstate(all="ignore"):  # what is not known, or 0
-        if name in _RATIOS:
+        if name in (*_RATIOS, *_VISITS):
             logarithms = statistics.jackknife(np.log(after / before), where)
             kind, made = "ratio", statistics.Change(*np.exp(logarithms).tolist())
         else:

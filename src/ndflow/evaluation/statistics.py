@@ -270,6 +270,33 @@ def _without(values: FloatArray, others: FloatArray) -> FloatArray:
     return left if np.abs(left).max(initial=0.0) > least else np.zeros_like(values)
 
 
+# ── repeated scans ──────────────────────────────────────────────────────────────────────────────
+
+
+def sd_within(values: FloatArray, subjects: Sequence[str]) -> FloatArray:
+    """Return the pooled standard deviation of each of several values within subjects.
+
+    Parameters
+    ----------
+    values : (n, m), of each scan.
+    subjects : (n,), who was scanned.
+
+    Returns
+    -------
+    (m,), NaN if no subject has two scans.
+
+    Examples
+    --------
+    >>> values = np.array([[1.0], [3.0], [8.0], [9.0], [10.0], [50.0]])
+    >>> sd_within(values, ["ann", "ann", "bob", "bob", "bob", "eve"]).round(3)
+    array([1.155])
+    """
+    own = np.unique(subjects, return_inverse=True)[1]
+    freedom = own.size - len({*subjects})
+    squares = [np.sum(_deviations(column, own) ** 2) for column in values.T]
+    return np.sqrt(np.array(squares) / (freedom or math.nan))
+
+
 # ── intraclass correlation ────────────────────────────────────────────────────────────────────────
 
 

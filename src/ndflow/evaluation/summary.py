@@ -39,7 +39,9 @@ _ABOUT = {
         "distances of sites, and of scans from the average of their site (W1 of histograms, in "
         "sd). Recognised: share of scans whose site is predicted. d′: distance between the means "
         "of GM and WM, in sd of these tissues. Repeats: how much scans of one subject differ, as a "
-        "share of scans of different subjects. Less is better, but for d′.",
+        "share of scans of different subjects. Person: sd of the medians of tissues within people. "
+        "Shading: rms difference between their scans of means over 12 mm, in sd. Less is better, "
+        "but for d′.",
     ),
     "changes": (
         "Changes of these measures",
@@ -84,6 +86,8 @@ _OVERVIEW = {
     RECOGNISED: "share of scans whose site is recognised",
     "dprime": "distinctness of GM and WM (d′)",
     "repeats": "differences of scans of one subject, ÷ others",
+    "person": "sd of tissue medians within people",
+    "shading": "difference of their visits over 12 mm, in sd",
 }
 
 
@@ -113,7 +117,7 @@ def overview(made: Tables) -> str:
     lines += [
         [meaning, *(_measure(name, row[name]) for row in rows)]
         for name, meaning in _OVERVIEW.items()
-        if any(row[name] is not None for row in rows)
+        if any(row.get(name) is not None for row in rows)
     ]
     return "\n".join(_aligned(lines)) + "\n"
 
@@ -258,6 +262,10 @@ _SAID = {
         "against {before}.",
         RECOGNISED: "A random forest recognises the site of {after} of scans, against {before}: a "
         "change of {change} percentage points{interval}.{otherwise}",
+        "shading": "Means over blocks of 12 mm differ {change} times as much between the scans of "
+        "one person{interval}: by {after} standard deviations (rms), against {before}. Part of "
+        "that is shading, which no intensity map removes: correct the bias fields of the visits "
+        "together, before.",
     },
     "At what cost?": {
         "within": "Scans{of_site} lie {change} times as far from their average{interval}: {after} "
@@ -266,6 +274,8 @@ _SAID = {
         "{after}, against {before}.",
         "repeats": "Scans of one subject differ {change} times as much{interval}: by {after} of "
         "what scans of different subjects do, against {before}.",
+        "person": "The medians of tissues vary {change} times as much between the scans of one "
+        "person{interval}: by {after} standard deviations, against {before}.",
     },
 }
 _NO_COVARIATE = (

@@ -16,6 +16,7 @@ from ndflow.evaluation.distribution import average_distribution, histogram_fit, 
 from ndflow.evaluation.measures import Row, changes, measures
 from ndflow.evaluation.tissues import TISSUE_ROWS, separability
 from ndflow.image.subject import Subject
+from ndflow.study.visits import later_scans
 from ndflow.values import FloatArray
 
 Tables = dict[str, list[Row]]
@@ -145,6 +146,21 @@ def _reliability(comparison: Comparison) -> list[Row]:
     return rows
 
 
+def _visits(comparison: Comparison) -> list[Row]:
+    """What has changed since the first scan of each person: medians of tissues, and shading."""
+    place = {scan.name: number for number, scan in enumerate(comparison.scans)}
+    rows = []
+    for condition in comparison.conditions:
+        for first, later in later_scans(comparison.scans):
+            now, row = place[later.name], {"condition": condition.name, "subject": first.person}
+            row |= {"first": first.name, "scan": later.name}
+            if condition.tissues is not None:
+                moved = condition.tissues[now, :, 1] - condition.tissues[place[first.name], :, 1]
+                row |= dict(zip(TISSUE_ROWS, moved.tolist(), strict=True))
+            rows.append(row | {"shading": float(condition.shading[now])})
+    return rows
+
+
 def _covariate(comparison: Comparison) -> list[Row]:
     """What covariates do to the median of each tissue within sites, each given the others."""
     known = [covariate_values(comparison.scans, name) for name in comparison.covariates]
@@ -196,6 +212,7 @@ _MAKERS = {
     "classification": _classification,
     "predictions": _predictions,
     "reliability": _reliability,
+    "visits": _visits,
     "covariate": _covariate,
     "features": _features,
 }

@@ -30,9 +30,9 @@ from ndflow.methods.ndflow import (
     target_rule,
 )
 from ndflow.options import Options
-from ndflow.population import Tissues
+from ndflow.population import TissueModel, Tissues
 from ndflow.population.averaging import Pushforward, mean_density, pushforward
-from ndflow.population.proportions import OF_ANY, Variation
+from ndflow.population.proportions import OF_ANY, Variation, model_of_site
 from ndflow.population.travelling import Seen
 from ndflow.population.visits import lines_of_visits, pooled_quantiles
 from ndflow.transport import Affine, Chain, align
@@ -151,6 +151,17 @@ class Goal:
             own = replace(own, proportions=np.mean(shares, axis=0))
         person = DensityModel(self._after(visits, ways), tissues=own)
         return method_of(self.options).solve(person, self.reference, self.options)
+
+    def for_people(self) -> Goal:
+        """Return the goal of a site whose people may have other proportions of tissue on average.
+
+        They take the place of those of the population, so the map of the site keeps them.
+        """
+        if self.site is None or not isinstance(self.reference.tissues, TissueModel):
+            return self
+        model = model_of_site(self.site.reference.distribution, self.reference.tissues)
+        way = SiteMap.to(DensityModel(model.target(model.mean)), self.site.reference, self.options)
+        return replace(self, reference=replace(self.reference, tissues=model), site=way)
 
     def on_the_way(self, scan: DensityModel) -> DensityModel:
         """Return a scan after the map of its site, if there is one; only quantiles are moved."""

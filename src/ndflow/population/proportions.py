@@ -24,13 +24,18 @@ From the best of some starts, steps of Gauss and Newton go to ``V Jᵀ C⁻¹ (r
 with s by ``−P_g(t) / p(t)``, where P_g is the distribution function of a tissue and p the density
 of the target.
 
-**Trust is estimated.** Σ is anatomy and known. κ and ν are those of the scans of one site: the most
-probable ones, given how these scans differ from their mean, and what is usual. With the deviations
-D of n scans, for which people count as well, ``S = C + J Jᵀ``, this minimises
+**Trust is estimated.** Σ is anatomy and known, but people who are alike have α² Σ, with α ≤ 1. κ, ν
+and α are those of the scans of one site: the most probable ones, given how these scans differ from
+their mean, and what is usual. With the deviations D of n scans, and ``S = C + α² J Jᵀ``, this
+minimises
 
-    ½ [(n − 1) ln |S| + tr(S⁻¹ Dᵀ D)] + ½ Σ_v (ln v − ln v₀)² / τ_v²,    v = κ², ν².          (3)
+    ½ [(n − 1) ln |S| + tr(S⁻¹ Dᵀ D)] + ½ Σ_v (ln v − ln v₀)² / τ_v²,    v = κ², ν², α².      (3)
 
 Where contrast differs much between the scans of a site, C is large, and s stays near s̄.
+
+**Sites have people, too.** With the covariance φ Σ, equation (2) finds the mean proportions of the
+people of a site in the average of its scans, where contrast differs as between any two scanners.
+They take the place of s̄ for these scans.
 
 The scale of lengths is that of the population: a standard deviation of 1.
 """
@@ -38,7 +43,7 @@ The scale of lengths is that of the population: a standard deviation of 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -56,7 +61,9 @@ from ndflow.values import FloatArray, Record, einsum, real_array
 # Chosen on simulated studies with even seeds (benchmarks/worlds.py); ℓ also by the likelihood of
 # 68 real scans, which knows no labels.
 _LENGTH, _DIRECTIONS = 0.45, 6
-_SPREADS = np.array([0.3, 1.0])  # τ, of the logarithms of κ² and ν²
+_SPREADS = np.array([0.3, 1.0, 1.5])  # τ, of the logarithms of κ², ν² and α²
+_MOST = np.array([np.inf, np.inf, 0.0])  # the largest such logarithms
+_BETWEEN = 0.25  # φ
 _LEAST = 0.02  # smallest proportion of a tissue, or half of its mean if that is less
 _ENDS, _POINTS = np.array([1e-4, 1 - 1e-4]), 2000  # of a table of the tissues
 _STARTS = [np.array(z) for z in product(np.linspace(-4.0, 4.0, 9), repeat=2)]  # in Gauss–Newton
@@ -72,10 +79,12 @@ class Variation(Record):
     ----------
     contrast : κ, the standard deviation of the slopes of contrast curves.
     noise : ν, of whatever else their quantiles differ by.
+    people : α, how much people differ in amounts of tissue, relative to what is usual.
     """
 
     contrast: float
     noise: float
+    people: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,7 @@ class Trust(Variation):
         is near 0, all scans get nearly the mean proportions.
     """
 
-    determined: float
+    determined: float = field(kw_only=True)
 
 
 OF_SITE = Variation(0.08, 0.03)  # what is usual among scans of one site
@@ -111,10 +120,10 @@ class Estimate(NamedTuple):
 class _Population:
     """What is expected of the quantiles of scans, from equations (1) and (2) of the module."""
 
-    def __init__(self, model: TissueModel) -> None:
+    def __init__(self, model: TissueModel, people: float = 1.0) -> None:
         self.model = model.transformed(align(model.target(model.mean)))
         variances, axes = np.linalg.eigh(model.covariance)
-        self.plane = axes[:, 1:] * np.sqrt(np.maximum(variances[1:], 0.0))  # B
+        self.plane = people * axes[:, 1:] * np.sqrt(np.maximum(variances[1:], 0.0))  # α B
         ends = [one.quantile(_ENDS) for one in self.model.densities]
         self._x = np.linspace(np.min(ends), np.max(ends), _POINTS)
         self._below = np.stack([one.cdf(self._x) for one in self.model.densities])  # P
@@ -219,7 +228,7 @@ def estimated_proportions(
     given = real_array(quantiles, "quantiles", QUANTILE_LEVELS.size)
     if not given[-1] > given[0]:
         raise InvalidValueError("quantiles must not be all the same")
-    people = _Population(model)
+    people = _Population(model, variation.people)
     seen = people.seen(given)
     weights = people.weights(variation)
 
@@ -250,6 +259,18 @@ def estimated_proportions(
     )
 
 
+def model_of_site(average: FloatArray, model: TissueModel) -> TissueModel:
+    """Return the tissues of a population with the mean proportions of the people of a site.
+
+    Parameters
+    ----------
+    average : the quantiles of the average of the site, as for `estimated_proportions`.
+    model : the tissues of the population.
+    """
+    between = replace(model, covariance=_BETWEEN * model.covariance)
+    return replace(model, mean=estimated_proportions(average, between).proportions)
+
+
 def _known(pull: FloatArray, moves: FloatArray) -> FloatArray:
     """Return V, with ``Jᵀ C⁻¹`` and J."""
     return np.asarray(np.linalg.inv(np.eye(2) + einsum("ai,ib->ab", pull, moves)))
@@ -260,10 +281,10 @@ def trust(model: TissueModel, variation: Variation) -> Trust:
 
     Near the mean, ``1 − tr V / 2`` of the variance of both coordinates.
     """
-    people = _Population(model)
+    people = _Population(model, variation.people)
     _, moves = people.usual(np.zeros(2))
     known = _known(einsum("ia,ij->aj", moves, people.weights(variation)), moves)
-    return Trust(variation.contrast, variation.noise, float(1 - known.trace() / 2))
+    return Trust(**variation.to_dict(), determined=float(1 - known.trace() / 2))
 
 
 def variation_of(
@@ -284,18 +305,18 @@ def variation_of(
     seen -= seen.mean(axis=0)
     products, freedom = einsum("ni,nj->ij", seen, seen), len(scans) - 1
     _, moves = people.usual(np.zeros(2))
-    parts = np.array([people.contrast, np.eye(_DIRECTIONS)])
-    start = 2 * np.log([usual.contrast, usual.noise])
+    parts = np.array([people.contrast, np.eye(_DIRECTIONS), einsum("ia,ja->ij", moves, moves)])
+    start = 2 * np.log([usual.contrast, usual.noise, usual.people])
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
-        moving = np.exp(x)[:, np.newaxis, np.newaxis] * parts
-        scatter = einsum("ia,ja->ij", moves, moves) + moving.sum(axis=0)
+        moving = np.exp(np.minimum(x, _MOST))[:, np.newaxis, np.newaxis] * parts
+        scatter = moving.sum(axis=0)
         inverse = np.linalg.inv(scatter)
         surprise = freedom * np.linalg.slogdet(scatter)[1] + (inverse * products).sum()
         slope = freedom * inverse - einsum("ij,jk,kl->il", inverse, products, inverse)
         off = (x - start) / _SPREADS
         value = 0.5 * float(surprise + (off * off).sum())
-        return value, 0.5 * (moving * slope).sum(axis=(1, 2)) + off / _SPREADS
+        return value, 0.5 * (moving * slope).sum(axis=(1, 2)) * (x <= _MOST) + off / _SPREADS
 
     end = minimise(
         objective,
@@ -304,8 +325,7 @@ def variation_of(
         gradient_tolerance=_TOLERANCE,
         iterations=_ITERATIONS,
     )
-    contrast, noise = np.exp(end.x / 2).tolist()
-    return Variation(contrast, noise)
+    return Variation(*np.exp(np.minimum(end.x, _MOST) / 2).tolist())
 
 
 _COVERED = 1.645  # standard deviations of a normal distribution on either side hold 90 %

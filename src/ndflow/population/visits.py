@@ -22,10 +22,11 @@ from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.transport import Affine
 from ndflow.values import FloatArray, einsum
 
-_BLUR, _STEP = 0.15, 0.05  # of densities, in their standard deviations; benchmarks/visits.py
+_BLUR, _STEP = 0.2, 0.05  # of densities, in their standard deviations; benchmarks/visits.py
+_LEVELS = np.concatenate([[0.0], QUANTILE_LEVELS, [1.0]])
 _LEAST = 1e-6  # density that is added, so that roots are smooth
 _MOVE, _MOST = 1e-3, 0.2  # of a line: for a difference quotient, and in one step
-_TOLERANCE, _STEPS = 1e-5, 60
+_TOLERANCE, _STEPS = 1e-5, 30
 
 
 def lines_of_visits(
@@ -45,7 +46,8 @@ def lines_of_visits(
     >>> np.allclose(one(z), two(0.9 * z + 0.1), atol=1e-2)
     True
     """
-    moved = np.array([way(z) for way, z in zip(ways, scans, strict=True)])
+    whole = [np.concatenate([[2 * z[0] - z[1]], z, [2 * z[-1] - z[-2]]]) for z in scans]
+    moved = np.array([way(z) for way, z in zip(ways, whole, strict=True)])
     sd = float(moved.std())
     step = _STEP * sd
     edges = np.arange(moved.min() - sd, moved.max() + sd, step)
@@ -54,8 +56,8 @@ def lines_of_visits(
     kernel /= kernel.sum()
 
     def root(visit: int, line: FloatArray) -> FloatArray:
-        y = ways[visit](line[0] + np.exp(line[1]) * scans[visit])
-        below = np.interp(edges, y, QUANTILE_LEVELS, left=0.0, right=1.0)
+        y = ways[visit](line[0] + np.exp(line[1]) * whole[visit])
+        below = np.interp(edges, y, _LEVELS)
         density = np.pad(np.diff(below) / _STEP, kernel.size // 2)
         near = np.lib.stride_tricks.sliding_window_view(density, kernel.size)
         return np.sqrt(einsum("xk,k->x", near, kernel) + _LEAST)

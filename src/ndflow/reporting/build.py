@@ -28,7 +28,7 @@ from ndflow.methods.base import DensityModel
 from ndflow.options import Options
 from ndflow.reporting import channel_section, preparation_section, scan_section
 from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry
-from ndflow.reporting.density_section import headline, populations, tissues_known
+from ndflow.reporting.density_section import headline, populations, tissues_known, visits
 from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph, study_facts
 from ndflow.reporting.montage import masks_of_sites, montage, shared_windows, thumbnail
@@ -259,6 +259,7 @@ def _study_page(
         montage=None if windows is None else montage(scans, previews, windows, flagged),
         populations=populations(scans, target, sites),
         tissues=tissues_known(scans, run.record.trust),
+        visits=visits(run.study, scans),
         columns=columns,
         windows=windows,
         methods=methods_paragraph(run, masks, steps),

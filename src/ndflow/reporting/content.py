@@ -180,6 +180,7 @@ class Page:
         before and after; None where there are no pictures.
     preparation : how scans were prepared by ndflow.
     tissues : to what the tissues of scans are known, and how far each site is adapted to people.
+    visits : of people who were scanned several times.
     verdicts, tables, pictures : of the evaluation. It says of each run a title, and sentences under
         a few headings.
     methods : a paragraph for a paper.
@@ -206,6 +207,7 @@ class Page:
     windows: tuple[tuple[float, float], tuple[float, float]] | None = None
     preparation: Preparation | None = None
     tissues: Headline | None = None
+    visits: Headline | None = None
     verdicts: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]] = ()
     tables: Sequence[Section] = ()
     pictures: Sequence[Picture] = ()

@@ -17,9 +17,13 @@ from ndflow.evaluation.sites import distance_between_sites, distance_within_site
 from ndflow.figures.cohort import DensityPanel, density_picture
 from ndflow.figures.style import svg
 from ndflow.methods.base import DensityModel, known_within
+from ndflow.population import TISSUES
 from ndflow.population.proportions import Trust
 from ndflow.reporting.content import Headline, Picture
 from ndflow.reporting.scan_section import ScanSummary
+from ndflow.study.checks import NO_SITE, scan_medians
+from ndflow.study.plan import Study
+from ndflow.study.visits import later_scans, visits_said
 from ndflow.subject.records import Agreement, percent
 from ndflow.values import FloatArray, listed, plural
 
@@ -103,6 +107,37 @@ def tissues_known(scans: Sequence[ScanSummary], sites: Mapping[str, Trust]) -> H
         "the usual variance of tissue proportions between people its scans determine. Near 0 %, "
         "proportions of people are not adapted to: all scans get nearly those of the population.",
     )
+
+
+_CHANGE = (
+    "CSF, GM and WM: by how much the median of the tissue has changed since the first scan, in "
+    "percent of the gap between the medians of GM and WM."
+)
+
+
+def visits(study: Study, scans: Sequence[ScanSummary]) -> Headline | None:
+    """Return who was scanned several times, and how tissues change; None if nobody was.
+
+    Parameters
+    ----------
+    study : what was done, with the scans in the order of the user.
+    scans : its scans.
+    """
+    said = visits_said(study, study.scans)
+    if said is None:
+        return None
+    found = {scan.scan.name: scan_medians(scan.model, scan.record.map) for scan in scans}
+    medians = {name: one.normalised for name, one in found.items() if one}
+    _, gm, wm = np.mean([*medians.values()], axis=0) if medians else (0, 0, 1)
+    rows = [["Person", "Site", "First scan", "Later scan", *(TISSUES if medians else ())]]
+    for first, later in later_scans(study.scans):
+        sites = " → ".join(dict.fromkeys(scan.site or NO_SITE for scan in (first, later)))
+        known = {first.name, later.name} <= medians.keys()
+        change = medians[later.name] - medians[first.name] if known else np.empty(0)
+        shares = np.round(100 * change / abs(wm - gm), 1) + 0.0  # not −0.0
+        cells = [f"{share:+} %".replace("-", "−") for share in shares.tolist()]
+        rows.append([str(first.person), sites, first.name, later.name, *cells])
+    return Headline(f"{said}.", rows, _CHANGE if medians else "")
 
 
 def _details(scans: Sequence[ScanSummary]) -> str:

@@ -202,9 +202,11 @@ def goal_of(
     goal = study.mode.goal_of(goals, scan.site)
     own = visits.get(scan.name, ())
     among = [(study.mode.goal_of(goals, one.site), models[one.name]) for one in own]
+    first = among[0][0] if among else goal  # what all visits are judged by
     return replace(
         goal,
-        variation=among[0][0].variation if among else goal.variation,
+        reference=first.reference,
+        variation=first.variation,
         visits=tuple(Visit(model, one.site) for one, model in among),
         place=[one.name for one in own].index(scan.name) if own else 0,
     )
@@ -302,7 +304,8 @@ def make_references(
     common, ways = _with_tissues(study, ordered, models, common, sites, weights, one_labeller, seen)
     goal = in_units(_target(study, common), study.options)
     check_units(study.options, name=_OWN, model=goal)
-    goals = _with_variation(study, study.mode.goals(goal, ways, study.options), ordered, models)
+    goals = study.mode.goals(goal, ways, study.options)
+    goals = _with_variation(study, goals, ordered, models, seen)
     return References(common, sites, goals, study, tuple(read), weights, tuple(unlike))
 
 
@@ -365,11 +368,16 @@ def _with_tissues(
 
 
 def _with_variation(
-    study: Study, goals: Mapping[str | None, Goal], scans: Sequence[Subject], models: Models
+    study: Study,
+    goals: Mapping[str | None, Goal],
+    scans: Sequence[Subject],
+    models: Models,
+    seen: Mapping[str, Seen],
 ) -> dict[str | None, Goal]:
-    """Return goals that know how the scans of each differ beside people, where that counts.
+    """Return goals that know the people of each, and how scans differ beside them, if it counts.
 
-    Scans that go to a given reference by themselves must not depend on the others.
+    Scans that go to a given reference by themselves must not depend on the others. A map that is
+    known from travelling people keeps the people of its site as it is.
     """
     alone = study.given is not None and not study.mode.by_site
     if alone or not (study.mode.per_scan and study.target_rule.carries_voxels):
@@ -379,6 +387,7 @@ def _with_variation(
         if (goal.site is not None) != study.mode.by_site:
             continue
         own = [scan for scan in scans if site is None or scan.site == site]
+        goal = goal if site in seen else goal.for_people()
         quantiles = [goal.on_the_way(models[scan.name]).distribution for scan in own]
         usual = OF_ANY if goal.site is None else OF_SITE
         tissues: TissueModel = goal.reference.tissues  # type: ignore[assignment]

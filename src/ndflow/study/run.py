@@ -35,6 +35,7 @@ from ndflow.study.scan_steps import FitStep, NormaliseStep, lacks_tissue_maps
 from ndflow.study.site_checks import refuse_inverted
 from ndflow.study.steps import NEW, Done, Pass, Step, check_readable, look, refuse_changed, run_step
 from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, check_jobs, record_failures
+from ndflow.study.visits import visits_said
 from ndflow.subject.presets import Choices, PresetRecord
 from ndflow.subject.records import Agreement, StudyRecord
 from ndflow.subject.target import full_name, is_builtin
@@ -109,6 +110,7 @@ class Summary(NamedTuple):
     preset : what the preset decided, and why; None for a method without presets.
     balance : what the weights of each site achieve, if scans are weighted.
     table, aligned : of a preparation, the tables of prepared scans and of their copies.
+    visits : how many people were scanned several times, and what these scans share, in words.
     """
 
     done: int
@@ -122,6 +124,7 @@ class Summary(NamedTuple):
     balance: Mapping[str, SiteBalance] = MappingProxyType({})
     table: Path | None = None
     aligned: Path | None = None
+    visits: str | None = None
 
     @property
     def doubts(self) -> dict[str, list[str]]:
@@ -402,6 +405,7 @@ class _Run:
             () if found is None else found.of_study,
             decided.preset if preparing or not study.only_fits else None,
             {} if found is None else found.weights.sites,
+            visits=None if found is None else visits_said(decided, found.scans),
         )
         if study.preparing is not None and last.done:
             aligned = None if study.preparing.resolution is None else folder / prepare_step.ALIGNED

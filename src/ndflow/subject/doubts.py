@@ -16,6 +16,7 @@ brighter one becomes the darker one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,9 @@ def match_doubts(
     if target is not None and affine is not None:
         inner = np.array(model.quantiles)
         found += _distance_doubts(solution.imap(inner), affine(inner), target)
+        if goal.visits:
+            hint = "were visits scanned by several scanners? Name sites, or --set visits=apart"
+            found = [replace(doubt, hint=hint) for doubt in found]
     at, shares = _spread(model)
     if any(doubt.kind in BESIDE for doubt in model.doubts):  # which says all about dark voxels
         bright = at > np.median(at)
