@@ -158,9 +158,8 @@ class VolumeNormaliser:
         read = Voxels((volume,), inside, (), {})
         model = fit_voxels(Subject({"image": voxels}, mask), read, options=self._goal.options).model
         solution = self._goal.solve(model.model)
-        about = target_doubts(
-            read, model, self._target, self._goal.reference, self._target.channels
-        )
+        goal, shown = self._goal.reference, self._target.channels
+        about = target_doubts(read, model, self._target, goal, shown)
         doubts = (*model.doubts, *sum(about, ()), *match_doubts(model, solution, self._goal)[0])
         _warn(name, (*model.warnings, *solution.warnings(name)), doubts)
         return solution.imap

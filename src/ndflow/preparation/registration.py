@@ -394,10 +394,8 @@ class _Greedy:
         self.fixed = _limited(coarse.values, coarse.brain)
         self._greedy = import_module("picsl_greedy").Greedy3D()
         anatomy = halved_anatomy()
-        images = {
-            "fixed": _itk_image(self.fixed, coarse.affine),
-            "moving": _itk_image(anatomy.t1, anatomy.affine),
-        }
+        images = {"fixed": _itk_image(self.fixed, coarse.affine)}
+        images["moving"] = _itk_image(anatomy.t1, anatomy.affine)
         self._images = "-i fixed moving"
         if lesion.any():
             self._images += " -gm seen"

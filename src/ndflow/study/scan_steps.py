@@ -224,9 +224,7 @@ class NormaliseStep(Step):
         mapped = map_subject(voxels, model, self.goal, options)
         read = {what: files for what, files in voxels.files.items() if what not in _ONLY_FITTED}
         key = replace(self, model=model).key(scan, contents(read))
-        results = [
-            self._write(scan, channel, voxels, mapped, model, key) for channel in scan.channels
-        ]
+        results = [self._write(scan, name, voxels, mapped, model, key) for name in scan.channels]
         doubts = dict.fromkeys(doubt for one in results for doubt in one.doubts)
         warnings = dict.fromkeys(line for one in results for line in one.warnings)
         return self._compared(Done(False, (*warnings,), (*doubts,)), scan, mapped.solution.imap)

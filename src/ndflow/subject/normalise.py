@@ -682,10 +682,8 @@ def apply_map(
         masked = subject.has_brain_mask or mask == saved.setting("mask")
         about = zip(voxels.volumes, range_doubts(saved, voxels, masked=masked), strict=True)
         doubts = [(*image_doubts(volume.path), *odd) for volume, odd in about]
-    pieces, records = (
-        map_voxels(voxels, chosen, options),
-        [replace(record, doubts=d) for d in doubts],
-    )
+    pieces = map_voxels(voxels, chosen, options)
+    records = [replace(record, doubts=own) for own in doubts]
     return deliver_channels(
         subject, voxels, pieces, records, outputs=outputs, inputs=inputs, options=options
     )

@@ -231,8 +231,7 @@ def with_far_field(
            [50.  ,  0.  ]])
     """
     variances = _WIDTH**2 * np.diagonal(target.covariance())
-    broad = GaussianMixture(
-        np.ones(1), target.mean()[np.newaxis], np.diag(1 / variances)[np.newaxis]
-    )
+    precisions = np.diag(1 / variances)[np.newaxis]
+    broad = GaussianMixture(np.ones(1), target.mean()[np.newaxis], precisions)
     shares = (1 - _WEIGHT, _WEIGHT)
     return stack([source, broad], shares), stack([target, broad], shares)
