@@ -64,6 +64,7 @@ from ndflow.transport import IntensityMap, PiecewiseLinear, align
 
 CHANGE, ATROPHY, ATROPHY_SD = 0.03, 1.4, 0.5
 OTHERS, PEOPLE = 20, 8  # at each scanner; who come twice to one, or once to both
+FIRST = 100  # seed of worlds; those before were looked at while the blur of densities was chosen
 THRESHOLD = (MEANS[0] + MEANS[1]) / 2
 METHODS = {
     "z-scores": Options(method="zscore"),
@@ -194,9 +195,9 @@ def of_visits(scans: Sequence[Scan], maps: Sequence[IntensityMap]) -> dict[bool,
 
 def two_visits(count: int, real: Sequence[worlds.Person] = ()) -> None:
     print("contrast  method              one scanner: off, volume      two: off, volume")
-    for contrast in (0.0, 0.025, 0.05):
+    for contrast in (0.0, 0.05):
         found = {name: {True: [], False: []} for name in METHODS}
-        for seed in range(count):
+        for seed in range(FIRST, FIRST + count):
             scans = simulated(seed, contrast, real)
             for name, options in METHODS.items():
                 for same, rows in of_visits(scans, solved(scans, options)).items():
