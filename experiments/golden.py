@@ -45,7 +45,7 @@ STUDIES: dict[str, tuple[str, ...]] = {
     "two-level": ("--mode", "two-level", "--set", "average=quantile"),
     "tissue": ("--proportions", "tissue", "--mode", "two-level"),
     "tissue-individual": ("--proportions", "tissue"),
-    "adaptive": ("--proportions", "adaptive", "--set", "objective=cramer"),
+    "adaptive": ("--proportions", "adaptive"),
     "adaptive-two-level": ("--proportions", "adaptive", "--mode", "two-level"),
     "rk4": ("--set", "solver=rk4", "--set", "regularisation=1e-2"),
     "standard": ("--scale", "standard"),
