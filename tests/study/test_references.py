@@ -186,6 +186,7 @@ def test_scans_of_a_person_share_a_map_where_scanners_are_corrected() -> None:
     alone = replace(scans[-1], person=None)
     for options, groups in (
         (Options(mode="two-level"), ["aX1 aX2 aY1"] * 3 + ["bX1 bY1"] * 2),
+        (Options(mode="two-level", proportions="adaptive"), ["aX1 aX2"] * 2),
         (Options(mode="individual"), ["aX1 aX2"] * 2),
         (Options(mode="two-level", visits="apart"), []),
         (Options(method="nyul"), []),

@@ -22,9 +22,9 @@ from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.transport import Affine
 from ndflow.values import FloatArray, einsum
 
-_BLUR, _STEP = 0.2, 0.05  # of densities, in their standard deviations; benchmarks/visits.py
+_BLUR, _STEP = 0.2, 0.05  # of densities, in their sd; chosen by experiments/visit_study.py
 _LEVELS = np.concatenate([[0.0], QUANTILE_LEVELS, [1.0]])
-_LEAST = 1e-6  # density that is added, so that roots are smooth
+_LEAST = 1e-6  # density that is added, so that roots are smooth, and curvature
 _MOVE, _MOST = 1e-3, 0.2  # of a line: for a difference quotient, and in one step
 _TOLERANCE, _STEPS = 1e-5, 30
 
@@ -73,7 +73,7 @@ def lines_of_visits(
                     for move in _MOVE * np.eye(2)
                 ]
             )
-            square = einsum("ix,jx->ij", slopes, slopes)
+            square = einsum("ix,jx->ij", slopes, slopes) + _LEAST * np.eye(2)
             better = np.linalg.solve(square, einsum("ix,x->i", slopes, mean - roots[visit]))
             lines[visit] += np.clip(better, -_MOST, _MOST)
         lines -= lines.mean(axis=0)

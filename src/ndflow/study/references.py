@@ -170,12 +170,13 @@ def compare_scans(
 def visits_of(study: Study, scans: Sequence[Subject]) -> dict[str, list[Subject]]:
     """Return the scans of a person that share a map, in order, by the name of each of them.
 
-    Without maps of sites, those are the scans at one site.
+    Those are the scans at one site. Those at other sites are among them only if sites have maps,
+    and the target does not tell people from scanners.
     """
     together = study.options.visits == "together" and study.method.matches_densities
     if not together or len(study.channels) > 1:
         return {}
-    across = study.mode.by_site
+    across = study.mode.by_site and not study.target_rule.needs_tissue_model
     people: dict[tuple[str, str | None], list[Subject]] = {}
     for scan in sorted(scans, key=lambda scan: scan.name):
         if scan.person is not None:
@@ -201,13 +202,10 @@ def goal_of(
     """
     goal = study.mode.goal_of(goals, scan.site)
     own = visits.get(scan.name, ())
-    among = [(study.mode.goal_of(goals, one.site), models[one.name]) for one in own]
-    first = among[0][0] if among else goal  # what all visits are judged by
+    sites = [study.mode.goal_of(goals, one.site).site for one in own]
     return replace(
         goal,
-        reference=first.reference,
-        variation=first.variation,
-        visits=tuple(Visit(model, one.site) for one, model in among),
+        visits=tuple(Visit(models[one.name], site) for one, site in zip(own, sites, strict=True)),
         place=[one.name for one in own].index(scan.name) if own else 0,
     )
 
