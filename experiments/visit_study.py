@@ -44,7 +44,6 @@ import worlds
 import ndflow
 from ndflow.demo.simulate import (
     MEANS,
-    REACH,
     Fields,
     SimulatedSubject,
     draw_fields,
@@ -101,7 +100,7 @@ def simulated(seed: int, contrast: float, real: Sequence[worlds.Person]) -> list
     With the anatomies of `real` people, atrophy shifts the log-odds of CSF as in the template.
     """
     anatomy = load_anatomy()
-    grid = grid_over(anatomy, 4.0, REACH)
+    grid = grid_over(anatomy, 4.0)
     generator = np.random.default_rng([seed, 99])
     found = []
 
