@@ -59,6 +59,15 @@ def study(folder: Path) -> None:
     write_tsv(folder / "patients.tsv", rows[14:])
 
 
+def visits(folder: Path) -> None:
+    """``study.tsv`` of ``study``, in which three people were scanned at both sites."""
+    study(folder)
+    table = (folder / "study.tsv").read_text(encoding="utf-8")
+    for number in range(5, 8):
+        table = table.replace(f"sub-{number + 1:02}\t", f"sub-{number - 4:02}\t")
+    (folder / "study.tsv").write_text(table, encoding="utf-8")
+
+
 def finished(folder: Path) -> None:
     """The folder of ``study``, and ``OUT``, its results."""
     study(folder)
@@ -128,7 +137,8 @@ def tutorial(folder: Path) -> None:
 
 
 FOLDERS: dict[str, Callable[[Path], object]] = {
-    fill.__name__: fill for fill in (scans, study, finished, channels, heads, dataset, tutorial)
+    fill.__name__: fill
+    for fill in (scans, study, visits, finished, channels, heads, dataset, tutorial)
 }
 FOLDERS["empty"] = lambda _: None
 
