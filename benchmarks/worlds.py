@@ -496,7 +496,7 @@ def world_scores(world: World, solutions: Mapping[str, Solution]) -> WorldScores
     maps = {name: solution.imap for name, solution in solutions.items()}
     truths = {scan.name: _truth(scan) for scan in world.scans}
     of_sites = [
-        {name: imap for name, imap in maps.items() if truths[name].site == site.name}
+        {scan.name: maps[scan.name] for scan in world.scans if scan.site == site.name}
         for site in world.sites
         if site.size >= _SEVERAL
     ]
