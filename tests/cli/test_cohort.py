@@ -151,14 +151,16 @@ def test_a_study_ends_with_how_far_tissues_lie_apart(run: Run, study: SiteStudy,
     assert (again.kept, again.agreement) == (6, found)
 
 
-TWICE, OFTEN = "3 people were scanned twice; ", "2 people were scanned 2 to 3 times; "
+TWICE, THERE = (f"3 people were scanned twice{where}; " for where in ("", ", at several sites"))
+AWAY = "2 people were scanned 2 to 3 times, 1 of them at several sites; "
 
 
 @pytest.mark.parametrize(
     ("people", "words", "said"),
     [
         ("aabbcc", ["--mode", "individual"], TWICE + "the scans of each share a map"),
-        ("aabbac", ["--mode", "individual"], OFTEN + "their scans at one site share a map"),
+        ("aabbac", ["--mode", "individual"], AWAY + "their scans at one site share a map"),
+        ("abcabc", ["--mode", "individual"], THERE + "each scan is matched by itself"),
         ("aabbcc", ["--mode", "site"], TWICE + "each scan has a straight line of its own before"),
         ("aabbcc", ["--set", "visits=apart"], TWICE + "each scan is matched by itself"),
         ("aabbcc", ["--method", "zscore"], TWICE + "each scan is matched by itself"),

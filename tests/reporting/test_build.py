@@ -74,7 +74,7 @@ def test_the_page_says_by_how_much_the_tissues_of_a_person_change(tmp_path: Path
     out = scans.run("out", "--mode", "individual", table=scans.table("t", rows, columns=rows[0]))
     ndflow.report(out)
     page = report_of(out)
-    said = "2 people were scanned 2 to 3 times; their scans at one site share a map."
+    said = "2 people were scanned 2 to 3 times, 1 of them at several sites; their scans at "
     assert any(text.startswith(said) for text in page.texts("p"))
     images = [voxels_of(out / "images" / row["image"]) for row in rows]
     medians = np.array(

@@ -54,6 +54,10 @@ def paragraph(masks: tuple[str, ...] = ("given",), **settings: Any) -> str:
             "Scans of a person were z-scored by lines that minimise the Hellinger distance of",
         ),
         (
+            {"scans": [replace(scan, site=None) for scan in TWICE]},
+            "matched to the reference. Scans of a person were z-scored",
+        ),
+        (
             {"options": Options(mode="site", balance=("subject",)), "scans": TWICE},
             "The map of each site was found from people who were scanned at several",
         ),

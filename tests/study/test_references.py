@@ -15,7 +15,7 @@ from studies import Silent, positive, read_json
 import ndflow
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.errors import FileError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
@@ -241,6 +241,9 @@ def test_references_of_sites_are_made_from_people_who_travelled() -> None:
     assert names == {site: [f"{number}{site}" for number in range(10, 14)] for site in scanners}
     assert made.common.scans == len(scans)
     assert off["subject",] < 0.2 * off[()]
+    left = [scan for scan in scans if scan.site == "X" or scan.name < "10"]  # the others failed
+    with pytest.raises(InvalidValueError, match=r"X \| Y"):
+        references.make_references(Study(Path(), scans, options), left, models)
 
 
 # ── nothing is read or computed twice ─────────────────────────────────────────────────────────────

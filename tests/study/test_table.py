@@ -70,12 +70,13 @@ def test_columns_that_are_not_used_are_named(tmp_path: Path) -> None:
 # ── the same twice ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_site_that_a_spreadsheet_made_a_number_is_the_same(tmp_path: Path) -> None:
+def test_a_name_that_a_spreadsheet_made_a_number_is_the_same(tmp_path: Path) -> None:
     sites = {"1": "1", "1.0": "1", "1,00": "1", "10": "10", "1.5": "1.5", "v1.0": "v1.0"}
-    lines = [f"{number}.nii\t{site}" for number, site in enumerate(sites)]
+    lines = [f"{number}.nii\t{site}\t{site}" for number, site in enumerate(sites)]
     table = tmp_path / "t.tsv"
-    table.write_text("\n".join(["image\tsite", *lines]), "utf-8")
-    assert [scan.site for scan in read_table(table).subjects] == [*sites.values()]
+    table.write_text("\n".join(["image\tsite\tsubject", *lines]), "utf-8")
+    for scan, name in zip(read_table(table).subjects, sites.values(), strict=True):
+        assert (scan.site, scan.person) == (name, name)
 
 
 def test_the_same_file_and_almost_the_same_site_are_refused(tmp_path: Path) -> None:

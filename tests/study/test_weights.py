@@ -130,7 +130,7 @@ def test_people_connect_sites_directly_or_through_others() -> None:
         check_balance(two)
     alone = travellers_at("AB")
     alone = replace(alone, options=replace(alone.options, mode="individual"))
-    with pytest.raises(InvalidValueError, match="--mode two-level"):
+    with pytest.raises(InvalidValueError, match="--mode two-level, --method ndflow"):
         check_balance(alone)
 
 

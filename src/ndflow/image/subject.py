@@ -18,7 +18,7 @@ from ndflow.values import listed, short
 CHANNEL = r"[A-Za-z0-9][A-Za-z0-9_+-]*"  # the name of a channel
 ANY_CHANNEL = "intensity"  # the channel of an image where nobody has said what it shows
 _MOST = 4  # channels
-_WHOLE = re.compile(r"(\d+)[.,]0+")  # how a spreadsheet may write the number of a site
+_WHOLE = re.compile(r"(\d+)[.,]0+")  # how a spreadsheet may write a whole number
 
 
 class TissueMaps(NamedTuple):
@@ -68,7 +68,7 @@ class Subject:
     images : by channel, all on one grid; or a single image, whose channel is not known.
     mask, lesion : shared by all channels; the mask may be one to be found, ``auto`` or ``brain``.
     tissues : the tissue probability maps.
-    person, site : who was scanned, and where, if known; site 1.0 is site 1.
+    person, site : who was scanned, and where, if known; 1.0 is 1.
     name : its name among others.
     origin : where the user named it, such as a row of a table.
     covariates : other columns of the table.
@@ -98,8 +98,9 @@ class Subject:
         if not 1 <= len(images) <= _MOST:
             raise InvalidValueError(f"{len(images)} channels, but at most {_MOST} are possible")
         object.__setattr__(self, "images", dict(images))
-        if number := _WHOLE.fullmatch(self.site or ""):
-            object.__setattr__(self, "site", number[1])
+        for name in ("person", "site"):
+            if number := _WHOLE.fullmatch(getattr(self, name) or ""):
+                object.__setattr__(self, name, number[1])
 
     @property
     def channels(self) -> tuple[str, ...]:

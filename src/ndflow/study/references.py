@@ -251,8 +251,8 @@ def make_references(
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
     weights = weighting.scan_weights(study, ordered)
-    travelled = weighting.travellers(study, ordered) if ordered else {}
-    if travelled and not nested:
+    travelled = weighting.travellers(study, ordered)
+    if ordered and study.options.balance == weighting.PEOPLE and not nested:
         weighting.check_connected(study, travelled)
 
     def average(site: str | None) -> Reference:

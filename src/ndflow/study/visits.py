@@ -27,6 +27,10 @@ def visits_said(study: Study, scans: Sequence[Subject]) -> str | None:
     least, most = min(times.values()) + 1, max(times.values()) + 1
     often = f"{most} times" if least == most else f"{least} to {most} times"
     often = "twice" if most == 2 else often
+    away = {one.person for one, other in pairs if one.site and other.site not in (None, one.site)}
+    if away:
+        some = "" if len(away) == len(times) else f" {len(away)} of them"
+        often = f"{often},{some} at several sites"
     how = "their scans at one site share a map"
     if not shared:
         how = "each scan is matched by itself"

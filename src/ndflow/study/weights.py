@@ -157,7 +157,7 @@ def check_balance(study: Study) -> None:
             )
         if not study.mode.by_site:
             raise InvalidValueError(
-                "--balance subject is about maps of sites; add --mode two-level"
+                "--balance subject is about maps of sites; use --mode two-level, --method ndflow"
             )
         check_connected(study, travellers(study, study.scans))
         return

@@ -174,7 +174,7 @@ def match_doubts(
         inner = np.array(model.quantiles)
         found += _distance_doubts(solution.imap(inner), affine(inner), target)
         if goal.visits:
-            hint = "were visits scanned by several scanners? Name sites, or --set visits=apart"
+            hint = "is this one person on one scanner? Name people and sites, or --set visits=apart"
             found = [replace(doubt, hint=hint) for doubt in found]
     at, shares = _spread(model)
     if any(doubt.kind in BESIDE for doubt in model.doubts):  # which says all about dark voxels
