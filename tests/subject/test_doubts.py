@@ -118,7 +118,7 @@ def test_what_is_left_between_result_and_target_is_told_in_standard_deviations()
     assert f"{left / np.sqrt(two.covariance()[0, 0]):.2f} sd" in doubt.text
     visits = replace(to(two), visits=(Visit(DensityModel(MIXTURE), None),) * 2)
     (doubt,) = doubts(PLAIN, visits)
-    assert "several scanners?" in doubt.hint
+    assert "visits=apart" in doubt.hint
 
 
 def test_each_channel_of_a_joint_map_is_judged_by_itself() -> None:
