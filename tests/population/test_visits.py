@@ -60,7 +60,7 @@ def test_atrophy_is_not_taken_for_gain() -> None:
     lines = lines_of_visits([scored(one) for one in visits], [same, same])
     at = [(MEANS - one.mean()) / one.std() for one in visits]  # of the tissues, z-scored
     off = np.abs(at[1] - at[0]).max()
-    assert np.abs(lines[1](at[1]) - lines[0](at[0])).max() < 0.2 * off
+    assert np.abs(lines[1](at[1]) - lines[0](at[0])).max() < 0.1 * off
 
 
 def test_lines_are_the_best_by_brute_force() -> None:
@@ -69,8 +69,8 @@ def test_lines_are_the_best_by_brute_force() -> None:
     x = np.linspace(-5, 5, 2001)
 
     def root(quantiles: Array) -> Array:
-        """Return the root of the density of a piecewise uniform distribution, blurred by 0.2."""
-        steps = special.ndtr((x[:, np.newaxis] - quantiles) / 0.2)
+        """Return the root of the density of a piecewise uniform distribution, blurred by 0.15."""
+        steps = special.ndtr((x[:, np.newaxis] - quantiles) / 0.15)
         mass = (steps[:, :-1] - steps[:, 1:]) / np.diff(quantiles) / (QUANTILE_LEVELS.size + 1)
         return np.sqrt(mass.sum(axis=1) + 1e-6)
 

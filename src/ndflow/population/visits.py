@@ -22,7 +22,7 @@ from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.transport import Affine
 from ndflow.values import FloatArray, einsum
 
-_BLUR, _STEP = 0.2, 0.05  # of densities, in their sd; chosen by experiments/visit_study.py
+_BLUR, _STEP = 0.15, 0.05  # of densities, in their sd; chosen by experiments/visit_study.py
 _LEVELS = np.concatenate([[0.0], QUANTILE_LEVELS, [1.0]])
 _LEAST = 1e-6  # density that is added, so that roots are smooth, and curvature
 _MOVE, _MOST = 1e-3, 0.2  # of a line: for a difference quotient, and in one step
