@@ -163,6 +163,25 @@ def test_no_test_scan_leaks_into_the_features_of_others(
     assert changed.all() or (mode == "site" and changed[3])  # of the same site
 
 
+def test_features_of_visits_come_from_the_map_that_they_share(
+    copied: Callable[..., FinishedStudy],
+) -> None:
+    run = copied("individual", mode="individual")
+    study = replace(run.study, options=replace(run.study.options, visits="together"))
+    named = list(study.scans)
+    alone = [replace(scan, person=None) for scan in named]
+    voxels = np.random.default_rng(0).uniform(300, 900, (12, 50)).astype(np.float32)
+    parts = [(np.arange(12), np.arange(12))]
+    shared, apart = (
+        classify_folds(voxels, scans, study, parts, seed=0, trees=TREES)[1][0][1]
+        for scans in (named, alone)
+    )
+    people = Counter((scan.person, scan.site) for scan in named)
+    twice = [people[scan.person, scan.site] > 1 for scan in named]
+    assert 0 < sum(twice) < 12
+    assert (shared != apart).any(axis=1).tolist() == twice
+
+
 @pytest.mark.parametrize("mode", ["individual", "site"])
 def test_a_given_reference_is_used_and_references_of_sites_are_nested(
     mode: str, desk: Desk, copied: Callable[..., FinishedStudy]
