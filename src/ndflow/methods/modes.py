@@ -144,10 +144,9 @@ class Goal:
             seen = pooled_quantiles([way(one.scan.distribution) for one, way in pairs])
             person = replace(scan, quantiles=seen, variation=self.variation)
             return carried(person, self.reference)
-        tissues = [one.scan.tissues for one in visits]
-        shares = [own.proportions for own in tissues if isinstance(own, Tissues)]
-        own = scan.tissues
+        own, all_own = scan.tissues, [one.scan.tissues for one in visits]
         if isinstance(own, Tissues):
+            shares = [one.proportions for one in all_own if isinstance(one, Tissues)]
             own = replace(own, proportions=np.mean(shares, axis=0))
         person = DensityModel(self._after(visits, ways), tissues=own)
         return method_of(self.options).solve(person, self.reference, self.options)

@@ -1,9 +1,9 @@
 """Straight lines that bring the visits of one person together.
 
 The gain of a scan is arbitrary. Its mean and standard deviation depend on how much there is of each
-tissue, so that z-scoring takes atrophy for gain. Where the peaks of its density are does not. With
-the densities q_v of the visits, blurred a little, lines ``a_v + b_v z`` of z-scored intensities
-minimise
+tissue, so that z-scoring takes atrophy for gain. The places of the peaks of its density do not.
+With the densities q_v of the visits, blurred a little, lines ``a_v + b_v z`` of z-scored
+intensities minimise
 
     Σ_v ∫ (√q_v − m)²,    m = mean of √q_v over the visits,    Σ_v a_v = Σ_v ln b_v = 0.        (1)
 
